@@ -1,0 +1,1 @@
+//! XRC for Rust.
