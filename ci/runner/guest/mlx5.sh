@@ -1,0 +1,42 @@
+#!/bin/sh
+# Runs in the guest, once, before any command: loads the mlx5 drivers and brings up IPoIB.
+#   mlx5.sh KERNEL_ROOT SELF_ADDR SELF_RDMA_ADDR
+set -eu
+root=$1
+self=$2
+rdma=$3
+
+load() {
+    # The host's own module configuration is about the host's hardware.
+    modprobe -C /dev/null -d "$root" -a "$@"
+}
+load mlx5_core ib_uverbs rdma_ucm ib_umad ib_ipoib mlx5_ib
+
+ip link set lo up
+ip addr add "$self/32" dev lo
+
+wait_for() {
+    what=$1
+    shift
+    n=0
+    until "$@" >/dev/null 2>&1; do
+        n=$((n + 1))
+        if [ "$n" -gt 600 ]; then
+            echo "mlx5: $what did not come up" >&2
+            exit 1
+        fi
+        sleep 0.05
+    done
+}
+interface() {
+    for path in /sys/class/net/ib*; do
+        [ -e "$path" ] && name=${path##*/}
+    done
+    [ -n "${name:-}" ]
+}
+wait_for 'the uverbs device' test -c /dev/infiniband/uverbs0
+wait_for 'an IPoIB interface' interface
+ip addr add "$rdma/24" dev "$name"
+ip link set "$name" up
+# The carrier follows the multicast join, so it shows that subnet administration answers as well.
+wait_for "$name's carrier" grep -qs 1 "/sys/class/net/$name/carrier"

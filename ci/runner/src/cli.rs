@@ -1,0 +1,163 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::device::Device;
+use crate::environment;
+use crate::host::kvm::{Accel, Wish};
+
+/// Runs commands on a machine that has an XRC device: a guest of the lab's own.
+#[derive(Debug, Parser)]
+#[command(name = "ci/lab", bin_name = "ci/lab", version, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+
+    /// The clone; ci/lab gives it
+    #[arg(long, hide = true, default_value = ".")]
+    pub project: PathBuf,
+
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Options of every verb.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// The device that the guest has
+    #[arg(long, global = true, value_enum, default_value = "mlx5")]
+    pub device: Device,
+
+    /// Seconds that a command in the guest may take (run, demo: 600; shell: no limit). 0: no limit
+    #[arg(long, global = true, value_name = "S")]
+    pub timeout: Option<u64>,
+
+    /// Seconds that a guest may take to be up
+    #[arg(long, global = true, value_name = "S", default_value = "180")]
+    pub boot_timeout: u64,
+
+    /// What the guest runs on
+    #[arg(long, global = true, value_enum, default_value = "auto")]
+    pub accel: Wish,
+}
+
+impl Common {
+    pub fn boot_limit(&self) -> Duration {
+        Duration::from_secs(self.boot_timeout)
+    }
+
+    /// The time that a command may take, `default` if the user did not say.
+    pub fn limit(&self, default: Option<Duration>) -> Option<Duration> {
+        match self.timeout {
+            None => default,
+            Some(0) => None,
+            Some(seconds) => Some(Duration::from_secs(seconds)),
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Real XRC traffic between two programs in a guest: a latency table
+    Demo,
+    /// Run a command in a guest: its output and its exit status come back
+    Run {
+        /// The command and its arguments, after --
+        #[arg(last = true, required = true, value_name = "CMD")]
+        command: Vec<OsString>,
+    },
+    /// An interactive shell in a guest
+    Shell,
+    /// Fetch and build all that the other verbs need
+    Setup,
+    /// Remove what the lab built and wrote under target/lab
+    Clean {
+        /// Also what it downloaded, which other clones of this user share
+        #[arg(long)]
+        all: bool,
+    },
+    /// Say what is needed, what is there, what is missing and how to mend it
+    Doctor,
+}
+
+/// Reads the command line; ends the process for --help and for mistakes.
+pub fn parse() -> Cli {
+    let command = Cli::command().after_long_help(after_help()).after_help("See --help for all of it.");
+    let matches = command.get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+fn after_help() -> String {
+    format!(
+        "\
+The guest sees the host's file system, read-only, and runs the command as root in the caller's directory. It writes to
+fresh /tmp and /run, which are gone afterwards, and to the run's own folder (RDMA_XRC_RUN_DIR), which comes back: \
+target/lab/runs/latest, with the logs.
+
+Variables that a command in the guest finds:
+  RDMA_XRC_DEVICE                  the device, for `-d`
+  RDMA_XRC_RUN_DIR                 the run's folder
+  NODE                             this guest's number
+  SELF_ADDR, PEER_ADDR             addresses for plain sockets
+  SELF_RDMA_ADDR, PEER_RDMA_ADDR   addresses for the connection manager
+  and the caller's own, less what belongs to the host; USER and LOGNAME are root, PATH ends with root's folders.
+  Removed: {}
+
+Exit status: the command's own, 128 + n if signal n ended it; 124 if it was ended at its time limit; 125 if the lab
+itself failed, or the guest's kernel or the device model complained (which is said first); 126 or 127 if the command
+cannot be run or is not there; 128 + n if the lab was ended by signal n, 130 for Ctrl-C.
+
+Downloads stay in the user's cache directory (XDG_CACHE_HOME or ~/.cache) under rdma-xrc.",
+        environment::removed()
+    )
+}
+
+impl Accel {
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Accel::Kvm => "KVM",
+            Accel::Tcg => "software emulation (TCG)",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Cli {
+        Cli::try_parse_from(line.split(' ')).unwrap()
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_stand_before_or_after_the_verb() {
+        for line in ["lab --device mlx5 --timeout 7 run -- a", "lab run --timeout 7 --device mlx5 -- a"] {
+            let cli = parsed(line);
+            assert_eq!(cli.common.timeout, Some(7));
+            assert!(matches!(cli.verb, Verb::Run { command } if command == ["a"]));
+        }
+    }
+
+    #[test]
+    fn what_follows_the_dashes_is_the_commands() {
+        let cli = parsed("lab run -- a --timeout 7 -- b");
+        assert_eq!(cli.common.timeout, None);
+        assert!(matches!(cli.verb, Verb::Run { command } if command == ["a", "--timeout", "7", "--", "b"]));
+        assert!(Cli::try_parse_from(["lab", "run", "a"]).is_err());
+    }
+
+    #[test]
+    fn devices_that_are_not_there_cannot_be_named() {
+        assert!(Cli::try_parse_from(["lab", "--device", "nosuch", "setup"]).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! What the guest's kernel and the device model complain about in their logs.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::proc;
+
+/// Lines of the kernel's that a sound run never has.
+const KERNEL: [&str; 12] = [
+    "WARNING: CPU",
+    "WARNING: possible ",
+    "WARNING: suspicious ",
+    "BUG: ",
+    "kernel BUG at",
+    "Oops: ",
+    "general protection fault",
+    "Kernel panic",
+    "Unable to handle kernel",
+    "UBSAN: ",
+    "detected stalls",
+    "refcount_t: ",
+];
+
+/// How many lines of context a complaint brings along.
+const CONTEXT: usize = 25;
+
+fn is_complaint(line: &str) -> bool {
+    KERNEL.iter().any(|sign| line.contains(sign))
+        || line.contains("INFO: task ") && line.contains(" blocked for more")
+}
+
+/// The kernel's complaints in a console log, with what followed them; empty if there are none.
+pub fn kernel_complaints(log: &str) -> Vec<String> {
+    let lines: Vec<&str> = log.lines().map(|line| line.trim_end_matches('\r')).collect();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < lines.len() {
+        if !is_complaint(lines[at]) {
+            at += 1;
+            continue;
+        }
+        let rest = &lines[at..lines.len().min(at + CONTEXT)];
+        let end =
+            rest.iter().position(|line| line.contains("---[ end trace")).map_or(rest.len(), |end| end + 1);
+        found.push(rest[..end].join("\n"));
+        at += end;
+    }
+    found
+}
+
+/// The panics in a Rust program's log.
+pub fn panics(log: &str) -> Vec<String> {
+    let lines: Vec<&str> = log.lines().collect();
+    let starts = (0..lines.len()).filter(|at| lines[*at].contains("panicked at "));
+    starts.map(|at| lines[at..lines.len().min(at + 6)].join("\n")).collect()
+}
+
+/// A log's text, whatever bytes it holds; empty if there is none yet.
+pub fn read(path: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}
+
+/// The last lines of a log.
+pub fn tail(path: &Path, lines: usize) -> Result<String> {
+    proc::tail(&mut File::open(path)?, lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_come_with_their_trace() {
+        let log = "[1] fine\r\n[2] WARNING: CPU: 0 PID: 1 at a.c:7\r\n[2] Call Trace:\r\n[2] ---[ end trace 0 ]---\r\n\
+                   [3] fine\n[4] INFO: task x:1 blocked for more than 60 seconds.\n";
+        let found = kernel_complaints(log);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("[2] WARNING: CPU") && found[0].ends_with("end trace 0 ]---"));
+        assert!(found[1].contains("blocked for more"));
+    }
+
+    #[test]
+    fn ordinary_lines_are_no_complaints() {
+        let log = "[1] clocksource: tsc-early: mask\n[2] x[7]: segfault at 0 ip 0\nmlx5_core 0000:00:03.0: firmware version\n";
+        assert!(kernel_complaints(log).is_empty());
+        assert!(panics(log).is_empty());
+    }
+
+    #[test]
+    fn panics_are_seen() {
+        assert_eq!(panics("a\nthread 'main' (1) panicked at src/x.rs:1:2:\nboom\n").len(), 1);
+    }
+}

@@ -1,0 +1,120 @@
+//! Where things lie: the clone, what was built, what was downloaded, the folder of one run.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result};
+
+use crate::lock::Lock;
+
+/// Old run folders that are kept.
+const KEPT_RUNS: usize = 20;
+
+/// The places of one clone and one user.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// The clone.
+    pub project: PathBuf,
+    /// Cargo's target directory.
+    pub target: PathBuf,
+    /// What the lab builds, unpacks and writes: `target/lab` in the clone.
+    pub lab: PathBuf,
+    /// What the lab downloads, shared by all clones of a user.
+    pub cache: PathBuf,
+}
+
+impl Paths {
+    /// Finds them. The runner lies in Cargo's target directory, under the profile's name.
+    pub fn find(project: &Path) -> Result<Paths> {
+        let project = project.canonicalize().with_context(|| project.display().to_string())?;
+        let program = std::env::current_exe()?;
+        let target =
+            program.ancestors().nth(2).context("the runner is not in a target directory")?.to_owned();
+        let home = |rest: &str| std::env::var_os("HOME").map(|home| Path::new(&home).join(rest));
+        let cache = std::env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+            .or_else(|| home(".cache"))
+            .context("neither XDG_CACHE_HOME nor HOME says where downloads may be kept")?
+            .join("rdma-xrc");
+        Ok(Paths { lab: project.join("target/lab"), project, target, cache })
+    }
+
+    /// A program that the workspace builds in release mode.
+    pub fn built(&self, name: &str) -> PathBuf {
+        self.target.join("release").join(name)
+    }
+
+    /// Cargo, on this workspace and this target directory.
+    pub fn cargo(&self) -> std::process::Command {
+        let mut cargo = std::process::Command::new("cargo");
+        cargo
+            .current_dir(&self.project)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env_remove("CARGO_BUILD_TARGET");
+        cargo
+    }
+}
+
+/// The folder of one run: logs, sockets, and all that the guest leaves.
+#[derive(Debug)]
+pub struct RunDir {
+    pub path: PathBuf,
+    // Held so that nobody prunes the folder under a guest.
+    _lock: Lock,
+}
+
+impl RunDir {
+    /// Makes the folder, points `latest` at it and takes away the oldest.
+    pub fn create(paths: &Paths) -> Result<RunDir> {
+        let runs = paths.lab.join("runs");
+        fs::create_dir_all(&runs)?;
+        let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace([':', '-'], "");
+        let id = format!("{now}-{}", std::process::id());
+        let path = runs.join(&id);
+        fs::create_dir(&path).with_context(|| path.display().to_string())?;
+        let lock = Lock::exclusive(&path.join(".lock"), "this run")?;
+
+        let link = runs.join(format!(".latest-{id}"));
+        symlink(&id, &link)?;
+        fs::rename(&link, runs.join("latest"))?;
+        prune(&runs)?;
+        Ok(RunDir { path, _lock: lock })
+    }
+
+    /// A file of this run.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// A new file of this run, to write to.
+    pub fn log(&self, name: &str) -> Result<File> {
+        let path = self.file(name);
+        File::create(&path).with_context(|| path.display().to_string())
+    }
+}
+
+fn prune(runs: &Path) -> Result<()> {
+    let mut ids: Vec<PathBuf> = fs::read_dir(runs)?
+        .filter_map(|entry| entry.ok())
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect();
+    // The names begin with the time.
+    ids.sort();
+    for old in ids.iter().rev().skip(KEPT_RUNS) {
+        if Lock::try_exclusive(&old.join(".lock"))?.is_none() {
+            continue;
+        }
+        match fs::remove_dir_all(old) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(e).with_context(|| format!("removing {}", old.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! `ci/lab demo`: real XRC traffic between two processes, as a latency table.
+
+use std::ffi::OsString;
+use std::io::{stderr, stdout};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::{COMMAND_LIMIT, status};
+use crate::cli::Common;
+use crate::console;
+use crate::lab::{Ending, Lab, with_guest};
+use crate::pair::{self, Ready, Side};
+use crate::paths::Paths;
+use crate::proc::run_logged;
+use crate::report::{Step, say};
+
+const BUILD_LIMIT: Duration = Duration::from_secs(1500);
+/// Where xrc_send_lat's two sides meet, as with the C tools.
+const PORT: u16 = 18515;
+const ITERATIONS: &str = "1000";
+
+pub fn demo(paths: &Paths, common: &Common) -> Result<i32> {
+    // First what the machine lacks: the examples need the verbs headers.
+    crate::host::prepare(paths, common.accel)?;
+    build_examples(paths)?;
+    say(&format!("booting a guest with a software {} device ...", common.device.name()));
+    with_guest(paths, common, &[], |lab| show(lab, common))
+}
+
+fn build_examples(paths: &Paths) -> Result<()> {
+    let mut command = paths.cargo();
+    command.args(["build", "--release", "--examples"]);
+    let mut log = std::fs::File::create(paths.lab.join("examples-build.log"))?;
+    let step = Step::begin("building the examples");
+    run_logged(&mut command, &mut log, BUILD_LIMIT, Some(&step))?;
+    step.done();
+    Ok(())
+}
+
+fn show(lab: &mut Lab, common: &Common) -> Result<i32> {
+    let device = lab.device.verbs_name();
+    say(&format!(
+        "Linux {} with {}; the same commands work on a cluster:",
+        lab.release,
+        lab.ground.accel.name()
+    ));
+    let limit = common.limit(Some(COMMAND_LIMIT));
+    let program = |lab: &Lab, name: &str| lab.paths.built("examples").join(name).into_os_string();
+
+    say(&format!("$ devinfo -d {device}"));
+    let argv = vec![program(lab, "devinfo"), "-d".into(), device.into()];
+    let job = lab.start(argv, Box::new(stdout()), Box::new(stderr()))?;
+    job.end_input()?;
+    match lab.wait(&job, limit)? {
+        Ending::Exited(0) => {}
+        ending => return status(ending, limit),
+    }
+
+    let common_part = ["-d", device, "-n", ITERATIONS];
+    say(&format!(
+        "$ xrc_send_lat {} & xrc_send_lat {} $PEER_ADDR",
+        common_part.join(" "),
+        common_part.join(" ")
+    ));
+    let log = lab.run.log("server.log")?;
+    let arguments: Vec<OsString> =
+        std::iter::once(program(lab, "xrc_send_lat")).chain(common_part.map(Into::into)).collect();
+    let server = Side { argv: arguments.clone(), out: Box::new(log.try_clone()?), err: Box::new(log) };
+    let peer = lab.variable("PEER_ADDR")?;
+    let argv = arguments.into_iter().chain([peer.into()]).collect();
+    let client = Side { argv, out: Box::new(stdout()), err: Box::new(stderr()) };
+    let longest = limit.unwrap_or(Duration::from_secs(u64::from(u32::MAX)));
+    let endings = pair::run(lab, server, vec![client], Ready::Tcp(PORT), longest)?;
+    match endings.as_slice() {
+        [Ending::Exited(0), Ending::Exited(0)] => Ok(0),
+        [Ending::Exited(0), client] => status(*client, limit),
+        _ => {
+            let said = console::tail(&lab.run.file("server.log"), 20)?;
+            bail!("server and client ended so: {endings:?}. The server said:\n{said}")
+        }
+    }
+}
