@@ -1,0 +1,157 @@
+//! An XRC domain: targets and SRQs of one domain work together.
+
+use crate::{
+    CompletionQueue, Context, Error, ErrorKind, ProtectionDomain, Result, Target, XrcSrqBuilder,
+    verbs::{self, domain::Domain},
+};
+use std::{
+    fmt,
+    fs::OpenOptions,
+    os::{fd::AsFd, unix::fs::OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// An XRC domain. A message that arrives at one of its targets may name any of its SRQs.
+///
+/// A domain of a file is shared by all processes that have it open: a target that one of them makes
+/// reaches the SRQs of all. The kernel knows it by the file's inode, so it outlives the file's name, and
+/// it ends with its last holder.
+#[doc(alias("ibv_xrcd", "XRCD"))]
+pub struct XrcDomain {
+    domain: Arc<Domain>,
+    path: Option<Arc<Path>>,
+}
+
+impl XrcDomain {
+    pub(crate) fn new(domain: Arc<Domain>) -> Self {
+        Self { domain, path: None }
+    }
+
+    /// Creates an SRQ of this domain, whose memory is of `pd` and which completes to `cq`.
+    pub fn create_srq(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> XrcSrqBuilder {
+        XrcSrqBuilder::new(Arc::clone(&self.domain), Arc::clone(pd.verbs()), Arc::clone(cq.verbs()))
+    }
+
+    /// Creates a target of this domain, not connected.
+    ///
+    /// Verb: [`ibv_create_qp_ex`](https://man7.org/linux/man-pages/man3/ibv_create_qp_ex.3.html) with type
+    /// `XRC_RECV`.
+    ///
+    /// # Errors
+    /// The driver's reason.
+    #[doc(alias("ibv_create_qp_ex", "IBV_QPT_XRC_RECV"))]
+    pub fn create_target(&self) -> Result<Target> {
+        verbs::target::Target::create(&self.domain).map(Target::new)
+    }
+
+    /// Closes it.
+    ///
+    /// Verb: [`ibv_close_xrcd`](https://man7.org/linux/man-pages/man3/ibv_open_xrcd.3.html). Dropping does
+    /// the same, later: when its SRQs and targets in this process are gone too.
+    ///
+    /// # Errors
+    /// The domain comes back with the reason: [`ErrorKind::Busy`] while SRQs or targets of it live. For
+    /// those of this process the crate says so without a system call.
+    #[doc(alias = "ibv_close_xrcd")]
+    pub fn close(self) -> std::result::Result<(), (Self, Error)> {
+        let Self { domain, path } = self;
+        let (domain, error) = match Arc::try_unwrap(domain) {
+            Err(domain) => {
+                let error = Error::refused(
+                    "ibv_close_xrcd",
+                    ErrorKind::Busy,
+                    "SRQs or targets of it live in this process",
+                )
+                .device(domain.context().name());
+                (domain, error)
+            }
+            Ok(mut domain) => match domain.destroy() {
+                Ok(()) => return Ok(()),
+                Err(error) => (Arc::new(domain), error),
+            },
+        };
+        let error = match &path {
+            Some(path) => error.object(path.display().to_string()),
+            None => error,
+        };
+        Err((Self { domain, path }, error))
+    }
+}
+
+impl fmt::Debug for XrcDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("XrcDomain")
+            .field("device", self.domain.context().name())
+            .field("path", &self.path)
+            .finish()
+    }
+}
+
+/// How to open the XRC domain of a file; see [`Context::open_xrc_domain`].
+///
+/// | the file's domain | neither | `create` | `exclusive` |
+/// |---|---|---|---|
+/// | no process has it open | [`NotFound`](ErrorKind::NotFound) | created | with `create`: created |
+/// | a process has it open | shared | shared | [`AlreadyExists`](ErrorKind::AlreadyExists) |
+///
+/// With `create`, the file itself is created too where it is missing. The file is opened for reading and
+/// closed again; nothing is written to it.
+///
+/// **Whoever can open the file can join the domain**: make targets of their own that reach every SRQ in
+/// it. The default mode, 0600, lets the file's owner and nobody else.
+#[derive(Debug)]
+pub struct XrcDomainOptions<'a> {
+    context: &'a Context,
+    path: PathBuf,
+    create: bool,
+    exclusive: bool,
+    mode: u32,
+}
+
+impl<'a> XrcDomainOptions<'a> {
+    pub(crate) fn new(context: &'a Context, path: &Path) -> Self {
+        Self { context, path: path.to_owned(), create: false, exclusive: false, mode: 0o600 }
+    }
+
+    /// Whether to create the domain, and its file, where there is none. Default false.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Whether to refuse a domain that somebody has open already. Default false.
+    pub fn exclusive(mut self, exclusive: bool) -> Self {
+        self.exclusive = exclusive;
+        self
+    }
+
+    /// The permissions of a file that is created, less the umask. Default 0600.
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Opens it.
+    ///
+    /// Verb: [`ibv_open_xrcd`](https://man7.org/linux/man-pages/man3/ibv_open_xrcd.3.html).
+    ///
+    /// # Errors
+    /// Those of the table; [`ErrorKind::PermissionDenied`] if the file may not be opened;
+    /// [`ErrorKind::Unsupported`] if the device has no XRC. Each names the path.
+    #[doc(alias = "ibv_open_xrcd")]
+    pub fn open(self) -> Result<XrcDomain> {
+        let at =
+            |error: Error| error.device(self.context.verbs().name()).object(self.path.display().to_string());
+        let mut options = OpenOptions::new();
+        options.read(true);
+        if self.create {
+            // The standard library creates only what it opens for writing.
+            options.custom_flags(libc::O_CREAT).mode(self.mode);
+        }
+        let file = options.open(&self.path).map_err(|source| at(Error::os("open", source)))?;
+        let domain = Domain::open(self.context.verbs(), Some(file.as_fd()), self.create, self.exclusive)
+            .map_err(at)?;
+        Ok(XrcDomain { domain, path: Some(self.path.into()) })
+    }
+}

@@ -1,0 +1,122 @@
+//! An open device.
+//!
+//! # Safety
+//! The pointer is live from `ibv_open_device` to `ibv_close_device` in `Drop`. Every object made from
+//! the context holds an `Arc` of it, so it is closed last.
+
+use super::{
+    convert::{errno_value, null_with_errno},
+    device::DeviceHandle,
+    sys::{self, ibv_context, ibv_device_attr},
+};
+use crate::{DeviceAttributes, Error, ErrorKind, Guid, Result};
+use once_cell::sync::OnceCell;
+use std::{ffi::CStr, ptr::NonNull, sync::Arc};
+
+pub(crate) struct Context {
+    ptr: NonNull<ibv_context>,
+    name: Arc<str>,
+    pid: u32,
+    attributes: OnceCell<DeviceAttributes>,
+}
+
+// SAFETY: libibverbs lets any thread use a context; all other fields are Send.
+unsafe impl Send for Context {}
+// SAFETY: libibverbs serialises what needs it; shared access here only calls it and reads.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// `ibv_open_device(3)`.
+    pub(crate) fn open(device: &DeviceHandle) -> Result<Arc<Self>> {
+        let name = device.name();
+        let ptr = null_with_errno(|| {
+            // SAFETY: the device is valid while its handle lives.
+            unsafe { sys::ibv_open_device(device.as_ptr()) }
+        })
+        .map_err(|source| Error::os("ibv_open_device", source).device(&name))?;
+        Ok(Arc::new(Self { ptr, name, pid: std::process::id(), attributes: OnceCell::new() }))
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut ibv_context {
+        self.ptr.as_ptr()
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Whether this process opened the device, rather than a parent that forked it. A forked child's
+    /// memory of queues is a copy; what it would destroy is its parent's.
+    pub(super) fn is_ours(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    /// Refuses objects of another opening, with an error that names both devices.
+    pub(crate) fn same(self: &Arc<Self>, other: &Arc<Self>, verb: &'static str, what: &str) -> Result<()> {
+        if Arc::ptr_eq(self, other) {
+            return Ok(());
+        }
+        let detail = if self.name == other.name {
+            format!("the {what} is of another opening of {}", other.name)
+        } else {
+            format!("the {what} is of {}, not of {}", other.name, self.name)
+        };
+        Err(Error::refused(verb, ErrorKind::DeviceMismatch, detail).device(&self.name))
+    }
+
+    /// `ibv_query_device(3)`, once: these do not change while the device is open.
+    pub(crate) fn attributes(&self) -> Result<&DeviceAttributes> {
+        self.attributes.get_or_try_init(|| {
+            let mut attr = ibv_device_attr::default();
+            // SAFETY: the context is live and the structure may be written.
+            errno_value(unsafe { sys::ibv_query_device(self.as_ptr(), &raw mut attr) })
+                .map_err(|source| Error::os("ibv_query_device", source).device(&self.name))?;
+            Ok(attributes(&attr))
+        })
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if !self.is_ours() {
+            return;
+        }
+        // SAFETY: live, and closed once: whatever was made from it held an Arc of this owner.
+        if let Err(reason) = errno_value(unsafe { sys::ibv_close_device(self.as_ptr()) }) {
+            tracing::warn!(device = %self.name, %reason, "ibv_close_device refused; the context stays open");
+        }
+    }
+}
+
+fn attributes(attr: &ibv_device_attr) -> DeviceAttributes {
+    // A count that a driver reports as negative counts nothing.
+    let count = |number: i32| u32::try_from(number).unwrap_or(0);
+    // SAFETY: c_char and u8 have the same layout, and every byte of the array is initialised.
+    let firmware = unsafe { &*(&raw const attr.fw_ver).cast::<[u8; 64]>() };
+    DeviceAttributes {
+        firmware: CStr::from_bytes_until_nul(firmware)
+            .map(|text| text.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        node_guid: Guid::new(u64::from_be(attr.node_guid)),
+        system_image_guid: Guid::new(u64::from_be(attr.sys_image_guid)),
+        vendor_id: attr.vendor_id,
+        vendor_part_id: attr.vendor_part_id,
+        hardware_version: attr.hw_ver,
+        ports: attr.phys_port_cnt,
+        xrc_flag: attr.device_cap_flags & sys::IBV_DEVICE_XRC != 0,
+        max_qp: count(attr.max_qp),
+        max_qp_wr: count(attr.max_qp_wr),
+        max_sge: count(attr.max_sge),
+        max_cq: count(attr.max_cq),
+        max_cqe: count(attr.max_cqe),
+        max_mr: count(attr.max_mr),
+        max_mr_size: attr.max_mr_size,
+        max_pd: count(attr.max_pd),
+        max_srq: count(attr.max_srq),
+        max_srq_wr: count(attr.max_srq_wr),
+        max_srq_sge: count(attr.max_srq_sge),
+        max_qp_rd_atom: count(attr.max_qp_rd_atom),
+        max_qp_init_rd_atom: count(attr.max_qp_init_rd_atom),
+        max_pkeys: attr.max_pkeys,
+    }
+}

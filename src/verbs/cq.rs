@@ -1,0 +1,199 @@
+//! A completion queue.
+//!
+//! # Safety
+//! The pointer is live from `ibv_create_cq` to `ibv_destroy_cq`. Queues that complete here hold an `Arc`
+//! of the owner (inside their [`Reservation`]): destroying it before them would be refused with `EBUSY`.
+//! The array that a poll fills belongs to the [`Poller`], which one `&mut` at a time uses. Of a failed
+//! completion only `wr_id`, `status`, `qp_num` and `vendor_err` are read; and what is read leads to
+//! memory only through `bookkeeping`.
+
+use super::{
+    context::Context,
+    convert::{count_or_negative_errno, errno_value, null_with_errno},
+    sys::{self, ibv_cq, ibv_wc},
+};
+use crate::{
+    Completion, Error, ErrorKind, QpNumber, Result, WcError, WcStatus,
+    bookkeeping::book::{Book, Books},
+    completion::Arrival,
+};
+use std::{
+    ffi::c_int,
+    ptr::NonNull,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+pub(crate) struct Cq {
+    /// None once it was destroyed.
+    ptr: Option<NonNull<ibv_cq>>,
+    capacity: u32,
+    books: Books,
+    stale: AtomicU64,
+    context: Arc<Context>,
+}
+
+// SAFETY: libibverbs lets any thread use a CQ; all other fields are Send.
+unsafe impl Send for Cq {}
+// SAFETY: providers lock a CQ against polling and destroying its queues at once; our own fields are
+// atomic or behind a lock.
+unsafe impl Sync for Cq {}
+
+impl Cq {
+    /// `ibv_create_cq(3)`, without a completion channel.
+    pub(crate) fn create(context: &Arc<Context>, depth: u32) -> Result<Arc<Self>> {
+        let entries = c_int::try_from(depth).ok().filter(|&entries| entries > 0).ok_or_else(|| {
+            Error::refused("ibv_create_cq", ErrorKind::InvalidInput, format!("a depth of {depth}"))
+                .device(context.name())
+        })?;
+        let none = std::ptr::null_mut();
+        let ptr = null_with_errno(|| {
+            // SAFETY: the context is live; no user pointer, no channel.
+            unsafe { sys::ibv_create_cq(context.as_ptr(), entries, none, std::ptr::null_mut(), 0) }
+        })
+        .map_err(|source| {
+            Error::os("ibv_create_cq", source).device(context.name()).detail(format!("a depth of {depth}"))
+        })?;
+        // SAFETY: live, and the depth is set when the CQ is made.
+        let capacity = u32::try_from(unsafe { (*ptr.as_ptr()).cqe }).unwrap_or(depth);
+        let books = Books::default();
+        let context = Arc::clone(context);
+        Ok(Arc::new(Self { ptr: Some(ptr), capacity, books, stale: AtomicU64::new(0), context }))
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut ibv_cq {
+        self.ptr.map_or(std::ptr::null_mut(), NonNull::as_ptr)
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Completions that named no living queue.
+    pub(crate) fn stale(&self) -> u64 {
+        self.stale.load(Relaxed)
+    }
+
+    pub(crate) fn destroy(&mut self) -> Result<()> {
+        let Some(ptr) = self.ptr else { return Ok(()) };
+        // SAFETY: live until this call succeeds, after which the pointer is gone.
+        errno_value(unsafe { sys::ibv_destroy_cq(ptr.as_ptr()) })
+            .map_err(|source| Error::os("ibv_destroy_cq", source).device(self.context.name()))?;
+        self.ptr = None;
+        Ok(())
+    }
+}
+
+impl Drop for Cq {
+    fn drop(&mut self) {
+        if !self.context.is_ours() {
+            return;
+        }
+        if let Err(error) = self.destroy() {
+            super::leak(&error, Arc::clone(&self.context));
+        }
+    }
+}
+
+/// A queue's share of its completion queue: room for as many completions as it can have in flight, and
+/// its record in the books. Given back when the queue is gone; forgotten with a queue that stays.
+pub(crate) struct Reservation {
+    cq: Arc<Cq>,
+    depth: u32,
+}
+
+impl Reservation {
+    pub(super) fn new(cq: &Arc<Cq>, verb: &'static str, depth: u32) -> Result<Self> {
+        cq.books.reserve(depth, cq.capacity).map_err(|sum| {
+            let detail = format!(
+                "the completion queue holds {} completions and its queues could have {sum} in flight with this one",
+                cq.capacity
+            );
+            Error::refused(verb, ErrorKind::CapacityExceeded, detail).device(cq.context.name())
+        })?;
+        Ok(Self { cq: Arc::clone(cq), depth })
+    }
+
+    pub(super) fn books(&self) -> &Books {
+        &self.cq.books
+    }
+
+    /// Makes a queue known, before its first work request.
+    pub(super) fn open_book(&self, book: Book) {
+        self.cq.books.insert(book);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // In a forked child the lock may be held by a thread that the child does not have.
+        if self.cq.context.is_ours() {
+            self.cq.books.unreserve(self.depth);
+        }
+    }
+}
+
+/// How many completions one call of the provider takes.
+const BATCH: usize = 32;
+
+/// The array that polls fill.
+pub(crate) struct Poller(Box<[ibv_wc]>);
+
+impl Poller {
+    pub(crate) fn new() -> Self {
+        Self(vec![ibv_wc::default(); BATCH].into())
+    }
+
+    /// `ibv_poll_cq(3)`: takes up to `max` of the device's completions and appends what they finish.
+    pub(crate) fn poll(&mut self, cq: &Cq, out: &mut Vec<Completion>, max: usize) -> Result<usize> {
+        let before = out.len();
+        let mut left = max;
+        while left > 0 {
+            let room = left.min(BATCH);
+            // SAFETY: the CQ is live and the array has at least `room` entries.
+            let result = unsafe { sys::ibv_poll_cq(cq.as_ptr(), room as c_int, self.0.as_mut_ptr()) };
+            let taken = count_or_negative_errno(result as isize)
+                .map_err(|source| Error::os("ibv_poll_cq", source).device(cq.context.name()))?
+                .min(room);
+            if taken == 0 {
+                break;
+            }
+            let stale = cq.books.settle(self.0[..taken].iter().map(arrival), out);
+            if stale > 0 {
+                cq.stale.fetch_add(stale, Relaxed);
+                tracing::debug!(device = %cq.context.name(), stale, "completions of no living queue");
+            }
+            left -= taken;
+            if taken < room {
+                break;
+            }
+        }
+        Ok(out.len() - before)
+    }
+}
+
+#[inline]
+fn arrival(wc: &ibv_wc) -> Arrival {
+    let qp_number = QpNumber::masked(wc.qp_num);
+    if wc.status != sys::IBV_WC_SUCCESS {
+        let status = WcStatus::from_code(wc.status);
+        let status = Err(WcError { status, vendor_err: wc.vendor_err });
+        return Arrival { wr_id: wc.wr_id, status, qp_number, byte_len: 0, imm: None, in_buffer: false };
+    }
+    // SAFETY: both forms of the union are 32 bits for which every pattern is valid.
+    let imm_data = unsafe { wc.__bindgen_anon_1.imm_data };
+    Arrival {
+        wr_id: wc.wr_id,
+        status: Ok(()),
+        qp_number,
+        byte_len: wc.byte_len,
+        imm: (wc.wc_flags & sys::IBV_WC_WITH_IMM != 0).then_some(u32::from_be(imm_data)),
+        in_buffer: wc.opcode == sys::IBV_WC_RECV,
+    }
+}

@@ -1,0 +1,109 @@
+//! What initiators and targets have in common: a QP's handle, its transitions, its end.
+//!
+//! # Safety
+//! The pointer is live from `ibv_create_qp_ex` to `ibv_destroy_qp`. A [`Qp`] has no `Drop`: the
+//! initiator or target that owns it destroys it and holds what it was made from.
+
+use super::{
+    context::Context,
+    convert::{errno_value, null_with_errno},
+    sys::{self, ibv_qp, ibv_qp_attr, ibv_qp_init_attr_ex},
+};
+use crate::{
+    Error, QpNumber, QpState, Result,
+    attributes::{Attributes, Role, Transition},
+};
+use std::{ffi::c_int, ptr::NonNull, sync::Arc};
+
+pub(crate) struct Qp {
+    /// None once it was destroyed.
+    ptr: Option<NonNull<ibv_qp>>,
+    number: QpNumber,
+    role: Role,
+    context: Arc<Context>,
+}
+
+// SAFETY: libibverbs lets any thread use a QP; all other fields are Send.
+unsafe impl Send for Qp {}
+// SAFETY: shared access reads what does not change and queries; changes need `&mut`.
+unsafe impl Sync for Qp {}
+
+impl Qp {
+    /// `ibv_create_qp_ex(3)`.
+    pub(super) fn create(context: &Arc<Context>, role: Role, attr: &mut ibv_qp_init_attr_ex) -> Result<Self> {
+        let ptr = null_with_errno(|| {
+            // SAFETY: the context is live, and so is whatever the attributes name: the callers, in this
+            // module's siblings, fill them from owners that they hold.
+            unsafe { sys::ibv_create_qp_ex(context.as_ptr(), attr) }
+        })
+        .map_err(|source| Error::os("ibv_create_qp_ex", source).device(context.name()).object(role.name()))?;
+        // SAFETY: live, and the number is set when the QP is made.
+        let number = QpNumber::masked(unsafe { (*ptr.as_ptr()).qp_num });
+        Ok(Self { ptr: Some(ptr), number, role, context: Arc::clone(context) })
+    }
+
+    pub(crate) fn number(&self) -> QpNumber {
+        self.number
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    #[inline]
+    pub(super) fn ptr(&self) -> Option<NonNull<ibv_qp>> {
+        self.ptr
+    }
+
+    fn as_ptr(&self) -> *mut ibv_qp {
+        self.ptr.map_or(std::ptr::null_mut(), NonNull::as_ptr)
+    }
+
+    fn object(&self) -> String {
+        format!("{} QP {}", self.role.name(), self.number)
+    }
+
+    /// `ibv_modify_qp(3)`. An `EINVAL` is explained by the role's own table.
+    pub(super) fn modify(
+        &mut self,
+        attr: &mut ibv_qp_attr,
+        given: Attributes,
+        transition: Transition,
+    ) -> Result<()> {
+        attr.qp_state = transition.to.code();
+        let mask = (given | Attributes::STATE).bits() as c_int;
+        // SAFETY: the QP is live and the attributes are valid during the call.
+        errno_value(unsafe { sys::ibv_modify_qp(self.as_ptr(), attr, mask) }).map_err(|source| {
+            let invalid = source.raw_os_error() == Some(libc::EINVAL);
+            let error = Error::os("ibv_modify_qp", source).device(self.context.name()).object(self.object());
+            if invalid {
+                error.detail(self.role.explain(transition, given))
+            } else {
+                error.detail(format!("from {transition}"))
+            }
+        })
+    }
+
+    /// The state by `ibv_query_qp(3)`: the device's, not what this process last set.
+    pub(crate) fn state(&self) -> Result<QpState> {
+        let mut attr = ibv_qp_attr::default();
+        let mut init = sys::ibv_qp_init_attr::default();
+        let mask = sys::IBV_QP_STATE as c_int;
+        // SAFETY: the QP is live and both structures may be written.
+        errno_value(unsafe { sys::ibv_query_qp(self.as_ptr(), &raw mut attr, mask, &raw mut init) })
+            .map_err(|source| {
+                Error::os("ibv_query_qp", source).device(self.context.name()).object(self.object())
+            })?;
+        Ok(QpState::from_code(attr.qp_state))
+    }
+
+    pub(super) fn destroy(&mut self) -> Result<()> {
+        let Some(ptr) = self.ptr else { return Ok(()) };
+        // SAFETY: live until this call succeeds, after which the pointer is gone.
+        errno_value(unsafe { sys::ibv_destroy_qp(ptr.as_ptr()) }).map_err(|source| {
+            Error::os("ibv_destroy_qp", source).device(self.context.name()).object(self.object())
+        })?;
+        self.ptr = None;
+        Ok(())
+    }
+}
