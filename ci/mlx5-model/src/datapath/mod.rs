@@ -1,0 +1,323 @@
+//! The data path: queue pairs take turns, work requests become messages, messages become completions.
+//!
+//! A doorbell only puts its QP in line. [`Device::run`] serves the line for a bounded number of work requests, so
+//! that no guest can keep the device from another, nor a doorbell from returning.
+
+pub mod datagram;
+pub mod receive;
+pub mod requester;
+pub mod responder;
+pub mod transfer;
+pub mod wqe;
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    cq::Completion,
+    device::Device,
+    eq::Event,
+    fields::cqe,
+    hw::{
+        CompletionOpcode, EventType, MAX_DATAGRAM, QpState, SEGMENT_BYTES, SEND_BLOCK_BYTES, Service,
+        WqeSyndrome,
+    },
+    qp::{QueuePair, Receive, SendQueue},
+};
+
+use self::{receive::ReceiveScratch, requester::Outcome, wqe::Wqe};
+
+/// Work requests that a QP may have served before the next one's turn.
+const TURN: usize = 64;
+/// The buffer through which messages are copied.
+const BOUNCE_BYTES: usize = 64 << 10;
+/// A QP in error has its own receive queue looked at this often: there is no doorbell for receives.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Who is in line, who waits for a moment, and buffers that are reused.
+#[derive(Debug)]
+pub struct Engine {
+    line: VecDeque<u32>,
+    timers: BinaryHeap<Reverse<(Instant, u32)>>,
+    dead_cqs: Vec<u32>,
+    wqe: Option<Box<Wqe>>,
+    pub(crate) receive: ReceiveScratch,
+    pub(crate) bounce: Box<[u8]>,
+    pub(crate) datagram: Vec<u8>,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self {
+            line: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            dead_cqs: Vec::new(),
+            wqe: Some(Box::default()),
+            receive: ReceiveScratch::default(),
+            bounce: vec![0; BOUNCE_BYTES].into(),
+            datagram: Vec::with_capacity(MAX_DATAGRAM),
+        }
+    }
+}
+
+impl Engine {
+    /// A completion queue cannot be written any more.
+    pub fn cq_died(&mut self, cqn: u32) {
+        self.dead_cqs.push(cqn);
+    }
+
+    /// When a QP wants to be looked at again, if one does.
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.timers.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Whether QPs are in line.
+    pub fn is_busy(&self) -> bool {
+        !self.line.is_empty()
+    }
+}
+
+/// What is left to do for a QP after its turn.
+enum Turn {
+    Over,
+    Again,
+}
+
+impl Device {
+    /// Puts a QP in line.
+    pub fn ring(&mut self, qpn: u32) {
+        if let Some(qp) = self.objects.qps.get_mut(qpn) {
+            if !std::mem::replace(&mut qp.queued, true) {
+                self.engine.line.push_back(qpn);
+            }
+        }
+    }
+
+    fn wake_at(&mut self, qpn: u32, at: Instant) {
+        if let Some(qp) = self.objects.qps.get_mut(qpn) {
+            qp.repeating.wake = Some(at);
+            self.engine.timers.push(Reverse((at, qpn)));
+        }
+    }
+
+    /// Serves the line for about `budget` work requests; says whether there is more.
+    pub fn run(&mut self, budget: usize) -> bool {
+        if self.engine.next_timer().is_some() {
+            self.run_timers(Instant::now());
+        }
+        let Some(mut wqe) = self.engine.wqe.take() else { return false };
+        let mut left = budget;
+        while left > 0 {
+            let Some(qpn) = self.engine.line.pop_front() else { break };
+            if let Some(qp) = self.objects.qps.get_mut(qpn) {
+                qp.queued = false;
+            }
+            let turn = left.min(TURN);
+            let (result, used) = self.serve(qpn, turn, &mut wqe);
+            left -= used.clamp(1, left);
+            if let Turn::Again = result {
+                self.ring(qpn);
+            }
+        }
+        self.engine.wqe = Some(wqe);
+        while let Some(cqn) = self.engine.dead_cqs.pop() {
+            self.fail_users(cqn);
+        }
+        self.engine.is_busy()
+    }
+
+    fn run_timers(&mut self, now: Instant) {
+        while let Some(&Reverse((at, qpn))) = self.engine.timers.peek() {
+            if at > now {
+                break;
+            }
+            self.engine.timers.pop();
+            let due = self.objects.qps.get_mut(qpn).filter(|qp| qp.repeating.wake == Some(at));
+            if let Some(qp) = due {
+                qp.repeating.wake = None;
+                self.ring(qpn);
+            }
+        }
+    }
+
+    /// A QP's turn: at most `turn` work requests.
+    fn serve(&mut self, qpn: u32, turn: usize, wqe: &mut Wqe) -> (Turn, usize) {
+        for used in 0..turn {
+            let Some(qp) = self.objects.qps.get(qpn) else { return (Turn::Over, used) };
+            match qp.state {
+                QpState::ReadyToSend => {}
+                QpState::Error => {
+                    self.flush(qpn);
+                    return (Turn::Over, used + 1);
+                }
+                _ => return (Turn::Over, used),
+            }
+            if qp.repeating.wake.is_some() {
+                return (Turn::Over, used);
+            }
+            let blocks = match self.fetch(qp, wqe) {
+                Ok(0) => return (Turn::Over, used),
+                Ok(blocks) => blocks,
+                Err(QueueFault) => {
+                    self.fail_qp(qpn, Some(EventType::WqCatastrophic));
+                    return (Turn::Over, used + 1);
+                }
+            };
+            let index = qp.send.as_ref().map_or(0, |s| s.next);
+            let service = qp.service;
+            wqe.parse_control();
+            let outcome = match wqe.parse(service) {
+                Ok(()) => self.execute(qpn, wqe),
+                Err(syndrome) => Outcome::Failed(syndrome),
+            };
+            if let Outcome::Wait(until) = outcome {
+                self.wake_at(qpn, until);
+                return (Turn::Over, used + 1);
+            }
+            self.retire(qpn, blocks, index, wqe, outcome);
+        }
+        (Turn::Again, turn)
+    }
+
+    /// Reads the next work request; 0 blocks: there is none.
+    fn fetch(&self, qp: &QueuePair, wqe: &mut Wqe) -> Result<u16, QueueFault> {
+        let Some(send) = &qp.send else { return Ok(0) };
+        let memory = &self.guests[qp.guest].memory;
+        let posted = memory.read_be32(qp.doorbell.wrapping_add(4)).map_err(|_| QueueFault)? as u16;
+        let waiting = posted.wrapping_sub(send.next);
+        if waiting == 0 {
+            return Ok(0);
+        }
+        if u32::from(waiting) > 1 << send.log_size {
+            return Err(QueueFault);
+        }
+        self.fetch_block(qp, send, 0, wqe)?;
+        let length = wqe::wqe_length(&wqe.bytes);
+        let blocks = length.div_ceil(SEND_BLOCK_BYTES) as u16;
+        if length < SEGMENT_BYTES || blocks > waiting {
+            return Err(QueueFault);
+        }
+        (1..blocks).try_for_each(|n| self.fetch_block(qp, send, n, wqe))?;
+        wqe.length = length;
+        Ok(blocks)
+    }
+
+    /// Reads the nth block of the next work request.
+    fn fetch_block(&self, qp: &QueuePair, send: &SendQueue, n: u16, wqe: &mut Wqe) -> Result<(), QueueFault> {
+        let slot = u64::from(send.next.wrapping_add(n)) & ((1 << send.log_size) - 1);
+        let at = usize::from(n) * SEND_BLOCK_BYTES;
+        // The longest work request ends within its last block.
+        let end = wqe.bytes.len().min(at + SEND_BLOCK_BYTES);
+        let to = wqe.bytes.get_mut(at..end).ok_or(QueueFault)?;
+        qp.buffer
+            .read(&self.guests[qp.guest].memory, send.base + slot * SEND_BLOCK_BYTES as u64, to)
+            .map_err(|_| QueueFault)
+    }
+
+    /// A work request is over: completion, and on error the QP's state.
+    fn retire(&mut self, qpn: u32, blocks: u16, index: u16, wqe: &Wqe, outcome: Outcome) {
+        let Some(qp) = self.objects.qps.get_mut(qpn) else { return };
+        if let Some(send) = &mut qp.send {
+            send.next = send.next.wrapping_add(blocks);
+        }
+        let (cqn, user_index, service) = (qp.send_cqn, qp.user_index, qp.service);
+        let activity = &mut self.guests[qp.guest].activity;
+        activity.work_requests += 1;
+        let completion =
+            |kind| Completion::new(kind, qpn, user_index, index).with(cqe::WQE_OPCODE, wqe.raw_opcode);
+        match outcome {
+            Outcome::Wait(_) => {}
+            Outcome::Done { bytes } => {
+                if wqe.signalled {
+                    let c = completion(CompletionOpcode::Requester).with(cqe::BYTE_COUNT, bytes);
+                    self.complete(cqn, c);
+                }
+            }
+            Outcome::Failed(syndrome) => {
+                *activity.work_request_errors.entry(format!("{syndrome:?}")).or_default() += 1;
+                tracing::debug!("QP {qpn:#x}: work request {index} ({:#x}): {syndrome:?}", wqe.raw_opcode);
+                self.complete(cqn, completion(CompletionOpcode::RequesterError).syndrome(syndrome));
+                match service {
+                    // A datagram QP goes on receiving.
+                    Service::Ud | Service::Smi | Service::Gsi | Service::Uc => self.fail_sends(qpn),
+                    _ => self.fail_qp(qpn, None),
+                }
+            }
+        }
+    }
+
+    /// Moves a QP to send error.
+    fn fail_sends(&mut self, qpn: u32) {
+        if let Some(qp) = self.objects.qps.get_mut(qpn) {
+            qp.state = QpState::SendError;
+            qp.repeating = Default::default();
+            self.flush_sends(qpn);
+        }
+    }
+
+    /// Moves a QP to error, flushes it, and tells the guest why if it is not the guest's own doing.
+    pub fn fail_qp(&mut self, qpn: u32, event: Option<EventType>) {
+        let Some(qp) = self.objects.qps.get_mut(qpn) else { return };
+        let was = std::mem::replace(&mut qp.state, QpState::Error);
+        qp.repeating = Default::default();
+        let shares = matches!(qp.receive, Receive::Shared(_) | Receive::Named);
+        let guest = qp.guest;
+        self.flush(qpn);
+        if was == QpState::Error {
+            return;
+        }
+        let guest = &mut self.guests[guest];
+        if let Some(event) = event {
+            guest.raise_async(&Event::resource(event, qpn));
+        }
+        if shares && was != QpState::Reset {
+            guest.raise_async(&Event::resource(EventType::SrqLastWqe, qpn));
+        }
+    }
+
+    fn fail_users(&mut self, cqn: u32) {
+        let users: Vec<u32> =
+            self.objects.qps.iter().filter(|(_, qp)| qp.completes_in(cqn)).map(|(n, _)| n).collect();
+        for qpn in users {
+            self.fail_qp(qpn, None);
+        }
+    }
+
+    fn flush(&mut self, qpn: u32) {
+        self.flush_sends(qpn);
+        if self.flush_receives(qpn) {
+            self.wake_at(qpn, Instant::now() + FLUSH_INTERVAL);
+        }
+    }
+
+    /// Ends every posted send with an error.
+    fn flush_sends(&mut self, qpn: u32) {
+        let Some(mut wqe) = self.engine.wqe.take().or_else(|| Some(Box::default())) else { return };
+        while let Some(qp) = self.objects.qps.get_mut(qpn) {
+            let Some(send) = &qp.send else { break };
+            let index = send.next;
+            let Ok(blocks @ 1..) = self.objects.qps.get(qpn).map_or(Ok(0), |qp| self.fetch(qp, &mut wqe))
+            else {
+                break;
+            };
+            wqe.parse_control();
+            let Some(qp) = self.objects.qps.get_mut(qpn) else { break };
+            if let Some(send) = &mut qp.send {
+                send.next = send.next.wrapping_add(blocks);
+            }
+            let (cqn, user_index) = (qp.send_cqn, qp.user_index);
+            let c = Completion::new(CompletionOpcode::RequesterError, qpn, user_index, index)
+                .with(cqe::WQE_OPCODE, wqe.raw_opcode)
+                .syndrome(WqeSyndrome::Flushed);
+            self.complete(cqn, c);
+        }
+        self.engine.wqe.get_or_insert(wqe);
+    }
+}
+
+/// A send queue cannot be read, or its counters make no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct QueueFault;

@@ -1,0 +1,132 @@
+//! Taking a receive: from the QP's own queue, a shared one, or the one that a request names.
+
+use crate::{
+    cq::Completion,
+    device::Device,
+    eq::Event,
+    hw::{CompletionOpcode, EventType, WqeSyndrome},
+    mkey::Accessor,
+    objects::GuestId,
+    qp::{MAX_RECEIVE_BYTES, Receive},
+    srq::SrqKind,
+};
+
+use super::wqe::{Piece, parse_scatter};
+
+/// The receive in hand; reused for all.
+#[derive(Debug)]
+pub struct ReceiveScratch {
+    bytes: Box<[u8; MAX_RECEIVE_BYTES]>,
+    /// Its scatter list.
+    pub pieces: Vec<Piece>,
+}
+
+impl Default for ReceiveScratch {
+    fn default() -> Self {
+        Self { bytes: Box::new([0; MAX_RECEIVE_BYTES]), pieces: Vec::new() }
+    }
+}
+
+/// A receive that was taken; its scatter list is in the scratch.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    qpn: u32,
+    counter: u16,
+    cqn: u32,
+    user_index: u32,
+    /// Who its keys are for.
+    pub who: Accessor,
+}
+
+impl Taken {
+    /// Its completion.
+    pub fn completion(&self, opcode: CompletionOpcode) -> Completion {
+        Completion::new(opcode, self.qpn, self.user_index, self.counter)
+    }
+
+    /// Where it completes.
+    pub fn cqn(&self) -> u32 {
+        self.cqn
+    }
+}
+
+/// Why there is no receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoReceive {
+    /// None is posted.
+    NotReady,
+    /// The queue is broken.
+    Broken,
+}
+
+impl Device {
+    /// Takes a receive for a message to the QP; `named` is the SRQ of an XRC request.
+    pub fn take_receive(&mut self, qpn: u32, named: Option<u32>) -> Result<Taken, NoReceive> {
+        let qp = self.objects.qps.get_mut(qpn).ok_or(NoReceive::Broken)?;
+        let who = qp.accessor(qpn);
+        let own = Taken { qpn, counter: 0, cqn: qp.receive_cqn, user_index: qp.user_index, who };
+        let srqn = match (&mut qp.receive, named) {
+            (Receive::Own { log_size, log_stride, next }, _) => {
+                let memory = &self.guests[qp.guest].memory;
+                let posted = memory.read_be32(qp.doorbell).map_err(|_| NoReceive::Broken)? as u16;
+                let waiting = posted.wrapping_sub(*next);
+                if waiting == 0 {
+                    return Err(NoReceive::NotReady);
+                }
+                if u32::from(waiting) > 1 << *log_size {
+                    return Err(NoReceive::Broken);
+                }
+                let slot = u64::from(*next) & ((1 << *log_size) - 1);
+                let scratch = &mut self.engine.receive;
+                let list = &mut scratch.bytes[..1 << *log_stride];
+                qp.buffer.read(memory, slot << *log_stride, list).map_err(|_| NoReceive::Broken)?;
+                parse_scatter(list, &mut scratch.pieces);
+                let counter = *next;
+                *next = next.wrapping_add(1);
+                return Ok(Taken { counter, ..own });
+            }
+            (Receive::Shared(srqn), _) => *srqn,
+            (Receive::Named, Some(srqn)) => srqn,
+            (Receive::Named, None) | (Receive::None, _) => return Err(NoReceive::Broken),
+        };
+        self.take_shared(srqn, own)
+    }
+
+    fn take_shared(&mut self, srqn: u32, own: Taken) -> Result<Taken, NoReceive> {
+        let srq = self.objects.srqs.get_mut(srqn).ok_or(NoReceive::Broken)?;
+        let guest: GuestId = own.who.guest;
+        let scratch = &mut self.engine.receive;
+        let entry = match srq.take(&self.guests[guest].memory, &mut scratch.bytes) {
+            Ok(Some(entry)) => entry,
+            Ok(None) => return Err(NoReceive::NotReady),
+            Err(_) => {
+                self.guests[guest].raise_async(&Event::resource(EventType::SrqCatastrophic, srqn));
+                return Err(NoReceive::Broken);
+            }
+        };
+        parse_scatter(&scratch.bytes[..entry.length], &mut scratch.pieces);
+        let who = Accessor { pd: srq.pd, ..own.who };
+        let taken = match srq.kind {
+            SrqKind::Xrc { cqn, user_index, .. } => {
+                Taken { counter: entry.index, cqn, user_index, who, ..own }
+            }
+            _ => Taken { counter: entry.index, who, ..own },
+        };
+        if entry.limit_reached {
+            self.guests[guest].raise_async(&Event::resource(EventType::SrqLimit, srqn));
+        }
+        Ok(taken)
+    }
+
+    /// Ends every receive that is posted to the QP's own queue with an error; says whether it has one.
+    pub fn flush_receives(&mut self, qpn: u32) -> bool {
+        let own = self.objects.qps.get(qpn).is_some_and(|qp| matches!(qp.receive, Receive::Own { .. }));
+        if own {
+            while let Ok(taken) = self.take_receive(qpn, None) {
+                let c = taken.completion(CompletionOpcode::ResponderError).syndrome(WqeSyndrome::Flushed);
+                self.complete(taken.cqn(), c);
+            }
+        }
+        own
+    }
+}

@@ -1,0 +1,92 @@
+//! The device: all guests, all objects, the wire between them.
+
+use std::{path::PathBuf, time::Instant};
+
+use crate::{
+    datapath::Engine,
+    fabric::Fabric,
+    guest::Guest,
+    objects::{GuestId, Objects},
+    report::{GuestReport, Report},
+};
+
+/// Everything. One thread at a time works on it.
+#[derive(Debug)]
+pub struct Device {
+    /// The guests.
+    pub guests: Vec<Guest>,
+    /// Their objects.
+    pub objects: Objects,
+    /// What lies between them.
+    pub fabric: Fabric,
+    /// The data path.
+    pub engine: Engine,
+    /// When the device came to life.
+    pub born: Instant,
+    report_file: Option<PathBuf>,
+    state: &'static str,
+}
+
+impl Device {
+    /// A device for that many guests.
+    pub fn new(guests: usize) -> Self {
+        Self {
+            guests: (0..guests).map(Guest::new).collect(),
+            objects: Objects::default(),
+            fabric: Fabric::default(),
+            engine: Engine::default(),
+            born: Instant::now(),
+            report_file: None,
+            state: "running",
+        }
+    }
+
+    /// Where to write the report, now and at every removal of a driver.
+    pub fn report_to(&mut self, file: PathBuf) {
+        self.report_file = Some(file);
+        self.save_report();
+    }
+
+    /// The guest's machine was reset: everything of its is gone but its memory and interrupts, which are QEMU's.
+    pub fn reset(&mut self, guest: GuestId) {
+        self.drop_objects(guest);
+        let g = &mut self.guests[guest];
+        g.pages.clear();
+        g.capabilities = Default::default();
+        g.phase = crate::guest::Phase::Disabled;
+        g.command_queue = 0;
+        g.config = Default::default();
+    }
+
+    /// What was seen and is held.
+    pub fn report(&self) -> Report {
+        let guests = self
+            .guests
+            .iter()
+            .map(|g| GuestReport {
+                guest: g.id + 1,
+                lid: g.lid,
+                activity: g.activity.clone(),
+                dma_faults: g.memory.faults(),
+                held: self.held(g.id),
+            })
+            .collect();
+        Report { model: env!("CARGO_PKG_VERSION"), state: self.state, guests }
+    }
+
+    /// Writes the report if it is wanted.
+    pub fn save_report(&self) {
+        if let Some(file) = &self.report_file {
+            if let Err(e) = self.report().save(file) {
+                tracing::error!("cannot write {}: {e}", file.display());
+            }
+        }
+    }
+
+    /// The last report; `state` says how it ended.
+    pub fn finish(&mut self, state: &'static str) -> Report {
+        self.state = state;
+        self.save_report();
+        self.report()
+    }
+}

@@ -1,0 +1,294 @@
+//! Memory keys: what may be touched, by whom, how; and where it is.
+
+use crate::{
+    bits::Field,
+    caps::LOG_MAX_REGION,
+    command::{
+        mailbox::{Input, Output},
+        status::{Refusal, Syndrome},
+    },
+    device::Device,
+    fields::mkc,
+    hw::{ANY_QPN, AccessMode, PAGE_BYTES, PAGE_SHIFT},
+    objects::{GuestId, Object, Table},
+};
+
+/// Where CREATE_MKEY and QUERY_MKEY have the context and the page list.
+const CONTEXT: usize = 16;
+const PAGES: usize = 272;
+/// A key is its index above this many bits of the driver's choosing.
+const VARIANT_BITS: u32 = 8;
+
+/// What is to be done with the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read by the key's own host.
+    LocalRead,
+    /// Written by it.
+    LocalWrite,
+    /// Read by a peer.
+    RemoteRead,
+    /// Written by a peer.
+    RemoteWrite,
+    /// Changed by a peer's atomic.
+    RemoteAtomic,
+}
+
+impl Access {
+    fn bit(self) -> Field {
+        match self {
+            Self::LocalRead => mkc::LR,
+            Self::LocalWrite => mkc::LW,
+            Self::RemoteRead => mkc::RR,
+            Self::RemoteWrite => mkc::RW,
+            Self::RemoteAtomic => mkc::A,
+        }
+    }
+}
+
+/// Who wants it.
+#[derive(Clone, Copy, Debug)]
+pub struct Accessor {
+    /// The guest whose memory is meant.
+    pub guest: GuestId,
+    /// Protection domain of the QP or SRQ.
+    pub pd: u32,
+    /// The QP.
+    pub qpn: u32,
+}
+
+/// The key does not allow it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyViolation;
+
+/// A run of guest memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First physical address.
+    pub address: u64,
+    /// Bytes.
+    pub length: usize,
+}
+
+/// A memory key.
+#[derive(Debug)]
+pub struct MemoryKey {
+    guest: GuestId,
+    context: [u8; mkc::BYTES],
+    mode: AccessMode,
+    start: u64,
+    length: u64,
+    shift: u32,
+    pages: Box<[u64]>,
+}
+
+impl Object for MemoryKey {
+    fn guest(&self) -> GuestId {
+        self.guest
+    }
+}
+
+impl MemoryKey {
+    fn new(guest: GuestId, context: [u8; mkc::BYTES], pages: Vec<u64>) -> Result<Self, Refusal> {
+        let mode = match (mkc::ACCESS_MODE_4_2.get(&context), mkc::ACCESS_MODE_1_0.get(&context)) {
+            (0, low) => AccessMode::from_number(low),
+            _ => None,
+        }
+        .ok_or(Refusal::parameter(Syndrome::BadAccessMode))?;
+        let free = mkc::FREE.is_set(&context);
+        if matches!(mode, AccessMode::KeyList | AccessMode::FixedKeyList) && !free {
+            return Err(Refusal::parameter(Syndrome::BadAccessMode));
+        }
+        let (start, length) = match mode {
+            AccessMode::Physical if mkc::LENGTH64.is_set(&context) => (0, u64::MAX),
+            _ => (mkc::START_ADDR.get(&context), mkc::LEN.get(&context)),
+        };
+        if start.checked_add(length).is_none() {
+            return Err(Refusal::parameter(Syndrome::BadRegion));
+        }
+        let shift = mkc::LOG_PAGE_SIZE.get32(&context);
+        let key = Self { guest, context, mode, start, length, shift, pages: pages.into() };
+        if mode == AccessMode::PageList && !free {
+            key.check_pages()?;
+        }
+        Ok(key)
+    }
+
+    fn check_pages(&self) -> Result<(), Refusal> {
+        if self.length > 1 << LOG_MAX_REGION {
+            return Err(Refusal::parameter(Syndrome::BadRegion));
+        }
+        if self.shift < PAGE_SHIFT {
+            return Err(Refusal::parameter(Syndrome::BadPageSize));
+        }
+        let bytes = (self.start & self.page_mask()).saturating_add(self.length);
+        if (self.pages.len() as u64) << self.shift < bytes {
+            return Err(Refusal::parameter(Syndrome::ShortPageList));
+        }
+        Ok(())
+    }
+
+    fn page_mask(&self) -> u64 {
+        (1 << self.shift) - 1
+    }
+
+    /// Its protection domain.
+    pub fn pd(&self) -> u32 {
+        mkc::PD.get32(&self.context)
+    }
+
+    fn allows(&self, who: &Accessor, key: u32, access: Access) -> bool {
+        let qpn = mkc::QPN.get32(&self.context);
+        self.guest == who.guest
+            && mkc::MKEY_7_0.get32(&self.context) == key & ((1 << VARIANT_BITS) - 1)
+            && !mkc::FREE.is_set(&self.context)
+            && self.pd() == who.pd
+            && (qpn == ANY_QPN || qpn == who.qpn)
+            && access.bit().is_set(&self.context)
+    }
+
+    fn covers(&self, address: u64, length: u64) -> bool {
+        address >= self.start
+            && address.checked_add(length).is_some_and(|end| end <= self.start + self.length)
+    }
+
+    fn extent(&self, address: u64, length: usize) -> Option<Extent> {
+        if self.mode == AccessMode::Physical {
+            return Some(Extent { address, length });
+        }
+        // The first page holds the start address at its own place in the page.
+        let at = (self.start & self.page_mask()) + (address - self.start);
+        let within = at & self.page_mask();
+        // The lowest bits of an entry are flags.
+        let page = self.pages.get((at >> self.shift) as usize)? & !(PAGE_BYTES - 1);
+        let length = length.min(((1u64 << self.shift) - within).min(usize::MAX as u64) as usize);
+        Some(Extent { address: page.checked_add(within)?, length })
+    }
+}
+
+impl Table<MemoryKey> {
+    fn allowed(&self, who: &Accessor, key: u32, access: Access) -> Result<&MemoryKey, KeyViolation> {
+        self.get(key >> VARIANT_BITS).filter(|k| k.allows(who, key, access)).ok_or(KeyViolation)
+    }
+
+    /// Whether all of the range may be touched in that way.
+    pub fn check(
+        &self,
+        who: &Accessor,
+        key: u32,
+        access: Access,
+        address: u64,
+        length: u64,
+    ) -> Result<(), KeyViolation> {
+        let k = self.allowed(who, key, access)?;
+        if k.covers(address, length) { Ok(()) } else { Err(KeyViolation) }
+    }
+
+    /// Where the first part of the range is.
+    pub fn translate(
+        &self,
+        who: &Accessor,
+        key: u32,
+        access: Access,
+        address: u64,
+        length: usize,
+    ) -> Result<Extent, KeyViolation> {
+        let k = self.allowed(who, key, access)?;
+        if !k.covers(address, length as u64) {
+            return Err(KeyViolation);
+        }
+        k.extent(address, length).ok_or(KeyViolation)
+    }
+}
+
+impl Device {
+    /// CREATE_MKEY.
+    pub fn create_mkey(&mut self, guest: GuestId, input: &Input, output: &mut Output) -> Result<(), Refusal> {
+        let key = MemoryKey::new(guest, input.context(CONTEXT)?, input.pages(PAGES))?;
+        // Keys that are to be filled later may come without a domain.
+        if !mkc::FREE.is_set(&key.context) {
+            self.objects.pds.owned(guest, key.pd())?;
+        }
+        output.set_object(self.objects.insert(key)?);
+        Ok(())
+    }
+
+    /// DESTROY_MKEY.
+    pub fn destroy_mkey(&mut self, guest: GuestId, input: &Input) -> Result<(), Refusal> {
+        self.objects.remove::<MemoryKey>(guest, input.object()).map(|_| ())
+    }
+
+    /// QUERY_MKEY.
+    pub fn query_mkey(&mut self, guest: GuestId, input: &Input, output: &mut Output) -> Result<(), Refusal> {
+        let key = self.objects.mkeys.owned(guest, input.object())?;
+        output.put(CONTEXT, &key.context);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::objects::Objects;
+
+    /// A key over a list of pages, with all rights.
+    pub fn key(pd: u32, start: u64, length: u64, pages: &[u64]) -> Result<MemoryKey, Refusal> {
+        let mut c = [0; mkc::BYTES];
+        for f in [mkc::A, mkc::RW, mkc::RR, mkc::LW, mkc::LR] {
+            f.set(&mut c, 1);
+        }
+        mkc::ACCESS_MODE_1_0.set(&mut c, AccessMode::PageList as u64);
+        mkc::QPN.set(&mut c, ANY_QPN.into());
+        mkc::MKEY_7_0.set(&mut c, 0xab);
+        mkc::PD.set(&mut c, pd.into());
+        mkc::START_ADDR.set(&mut c, start);
+        mkc::LEN.set(&mut c, length);
+        mkc::LOG_PAGE_SIZE.set(&mut c, 12);
+        MemoryKey::new(0, c, pages.to_vec())
+    }
+
+    const WHO: Accessor = Accessor { guest: 0, pd: 7, qpn: 1 };
+
+    #[test]
+    fn pages_and_bounds() {
+        let mut o = Objects::default();
+        let n = o.insert(key(7, 0x10_0800, 0x1000, &[0x8003, 0x2000]).unwrap()).unwrap() << 8 | 0xab;
+        let t = |address, length| o.mkeys.translate(&WHO, n, Access::LocalRead, address, length);
+        assert_eq!(t(0x10_0800, 0x1000), Ok(Extent { address: 0x8800, length: 0x800 }));
+        assert_eq!(t(0x10_1000, 0x800), Ok(Extent { address: 0x2000, length: 0x800 }));
+        for (address, length) in
+            [(0x10_07ff, 1), (0x10_1800, 1), (0x10_0800, 0x1001), (u64::MAX, 2), (0x10_0801, usize::MAX)]
+        {
+            assert_eq!(t(address, length), Err(KeyViolation), "{address:#x} {length:#x}");
+        }
+    }
+
+    #[test]
+    fn wrong_key_domain_guest_or_right() {
+        let mut o = Objects::default();
+        let mut k = key(7, 0, 8, &[0x1000]).unwrap();
+        mkc::RW.set(&mut k.context, 0);
+        let n = o.insert(k).unwrap() << 8 | 0xab;
+        let check = |who, key, access| o.mkeys.check(&who, key, access, 0, 8);
+        assert!(check(WHO, n, Access::RemoteRead).is_ok());
+        assert!(check(WHO, n, Access::RemoteWrite).is_err());
+        assert!(check(WHO, n ^ 1, Access::RemoteRead).is_err());
+        assert!(check(WHO, u32::MAX, Access::RemoteRead).is_err());
+        assert!(check(Accessor { pd: 8, ..WHO }, n, Access::RemoteRead).is_err());
+        assert!(check(Accessor { guest: 1, ..WHO }, n, Access::RemoteRead).is_err());
+    }
+
+    #[test]
+    fn hostile_regions_are_refused() {
+        let syndrome = |k: Result<MemoryKey, Refusal>| k.unwrap_err().syndrome;
+        assert_eq!(syndrome(key(7, u64::MAX, 2, &[0])), Syndrome::BadRegion);
+        assert_eq!(syndrome(key(7, 0, 1 << 50, &[0])), Syndrome::BadRegion);
+        assert_eq!(syndrome(key(7, 0xfff, 2, &[0])), Syndrome::ShortPageList);
+        assert_eq!(syndrome(key(7, 0, 1, &[])), Syndrome::ShortPageList);
+        let mut c = [0xff; mkc::BYTES];
+        assert_eq!(syndrome(MemoryKey::new(0, c, vec![])), Syndrome::BadAccessMode);
+        c = [0; mkc::BYTES];
+        mkc::ACCESS_MODE_1_0.set(&mut c, AccessMode::KeyList as u64);
+        assert_eq!(syndrome(MemoryKey::new(0, c, vec![])), Syndrome::BadAccessMode);
+    }
+}

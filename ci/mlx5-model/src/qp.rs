@@ -1,0 +1,310 @@
+//! Queue pairs: what they are made of, and the numbers that the data path uses.
+
+use std::time::Instant;
+
+use crate::{
+    buffer::QueueBuffer,
+    command::status::{Refusal, Syndrome},
+    fields::qpc,
+    hw::{QpState, ReceiveQueueType, SEND_BLOCK_BYTES, Service},
+    mkey::Accessor,
+    objects::{GuestId, Object},
+};
+
+/// Log of the most entries (blocks) of a QP's queues and of an SRQ.
+pub const LOG_MAX_QUEUE: u64 = 15;
+/// Log of the largest receive entry.
+pub const LOG_MAX_STRIDE: u64 = 11;
+/// Longest scatter list of a receive.
+pub const MAX_RECEIVE_BYTES: usize = 1 << LOG_MAX_STRIDE;
+/// Entries are a multiple of this.
+const LOG_MIN_STRIDE: u64 = 4;
+/// Packet sequence numbers have 24 bits.
+const PSN_MASK: u32 = 0xff_ffff;
+/// MTU code 1 is 256 bytes, each next one twice that.
+const MTU_BASE: u32 = 128;
+
+/// The send queue.
+#[derive(Clone, Debug)]
+pub struct SendQueue {
+    /// Where it begins in the QP's buffer: behind the receive queue.
+    pub base: u64,
+    /// Log of its blocks.
+    pub log_size: u32,
+    /// Blocks executed.
+    pub next: u16,
+}
+
+/// What the QP receives from.
+#[derive(Clone, Debug)]
+pub enum Receive {
+    /// Its own queue.
+    Own {
+        /// Log of its entries.
+        log_size: u32,
+        /// Log of their size.
+        log_stride: u32,
+        /// Entries consumed.
+        next: u16,
+    },
+    /// A shared queue.
+    Shared(u32),
+    /// The queue that each request names: an XRC target.
+    Named,
+    /// Nothing.
+    None,
+}
+
+/// How far repeating the oldest request has come.
+#[derive(Clone, Debug, Default)]
+pub struct Repeating {
+    /// Times that the peer had no receive.
+    pub not_ready: u8,
+    /// Since when the peer does not answer.
+    pub silent_since: Option<Instant>,
+    /// Nothing is sent before this.
+    pub wake: Option<Instant>,
+}
+
+/// A queue pair.
+#[derive(Debug)]
+pub struct QueuePair {
+    /// The guest whose it is.
+    pub guest: GuestId,
+    /// The context: what commands set and queries show.
+    pub context: [u8; qpc::BYTES],
+    /// Service.
+    pub service: Service,
+    /// State.
+    pub state: QpState,
+    /// Memory of its queues.
+    pub buffer: QueueBuffer,
+    /// Doorbell record: receive counter, then send counter.
+    pub doorbell: u64,
+    /// Protection domain.
+    pub pd: u32,
+    /// XRC domain.
+    pub xrcd: u32,
+    /// Its send queue.
+    pub send: Option<SendQueue>,
+    /// What it receives from.
+    pub receive: Receive,
+    /// Where its sends complete.
+    pub send_cqn: u32,
+    /// Where its receives complete, unless the SRQ says.
+    pub receive_cqn: u32,
+    /// What its completions call it.
+    pub user_index: u32,
+    /// Sequence number of its next request.
+    pub send_psn: u32,
+    /// Sequence number that it expects.
+    pub receive_psn: u32,
+    /// Repeating of its oldest request.
+    pub repeating: Repeating,
+    /// Whether it waits for its turn.
+    pub queued: bool,
+    /// Whether a request came since it is ready to receive.
+    pub established: bool,
+}
+
+impl Object for QueuePair {
+    fn guest(&self) -> GuestId {
+        self.guest
+    }
+}
+
+impl QueuePair {
+    /// A QP in RESET.
+    pub fn new(guest: GuestId, context: [u8; qpc::BYTES], pages: Vec<u64>) -> Result<Self, Refusal> {
+        let c = &context;
+        let shape = Refusal::parameter(Syndrome::BadQpShape);
+        let service =
+            Service::from_number(qpc::ST.get(c)).ok_or(Refusal::parameter(Syndrome::UnknownService))?;
+        let queue = ReceiveQueueType::from_number(qpc::RQ_TYPE.get(c)).ok_or(shape)?;
+        let (log_send, log_receive) = (qpc::LOG_SQ_SIZE.get(c), qpc::LOG_RQ_SIZE.get(c));
+        if log_send > LOG_MAX_QUEUE || log_receive > LOG_MAX_QUEUE {
+            return Err(Refusal::parameter(Syndrome::SizeBeyondCapability));
+        }
+        let no_send = qpc::NO_SQ.is_set(c);
+        if no_send && service != Service::Xrc {
+            return Err(shape);
+        }
+        let log_stride = qpc::LOG_RQ_STRIDE.get(c) + LOG_MIN_STRIDE;
+        let receive = match (service, queue) {
+            (_, ReceiveQueueType::Cyclic) | (Service::Xrc, ReceiveQueueType::Own) => return Err(shape),
+            (Service::Xrc, _) if no_send => Receive::Named,
+            (Service::Xrc, _) | (_, ReceiveQueueType::Absent) => Receive::None,
+            (_, ReceiveQueueType::Shared) => Receive::Shared(qpc::SRQN_RMPN_XRQN.get32(c)),
+            (_, ReceiveQueueType::Own) => {
+                Receive::Own { log_size: log_receive as u32, log_stride: log_stride as u32, next: 0 }
+            }
+        };
+        let base = match receive {
+            Receive::Own { log_size, log_stride, .. } => 1 << (log_size + log_stride),
+            _ => 0,
+        };
+        let send = (!no_send).then_some(SendQueue { base, log_size: log_send as u32, next: 0 });
+        let bytes = base + if no_send { 0 } else { (SEND_BLOCK_BYTES as u64) << log_send };
+        let buffer = QueueBuffer::new(pages, qpc::LOG_PAGE_SIZE.get(c), qpc::PAGE_OFFSET.get(c), bytes)?;
+        Ok(Self {
+            guest,
+            service,
+            state: QpState::Reset,
+            buffer,
+            doorbell: qpc::DBR_ADDR.get(c),
+            pd: qpc::PD.get32(c),
+            xrcd: qpc::XRCD.get32(c),
+            send,
+            receive,
+            send_cqn: qpc::CQN_SND.get32(c),
+            receive_cqn: qpc::CQN_RCV.get32(c),
+            user_index: qpc::USER_INDEX.get32(c),
+            send_psn: 0,
+            receive_psn: 0,
+            repeating: Repeating::default(),
+            queued: false,
+            established: false,
+            context,
+        })
+    }
+
+    /// The page through which its sends are rung.
+    pub fn uar(&self) -> u32 {
+        qpc::UAR_PAGE.get32(&self.context)
+    }
+
+    /// Whether it is an XRC target: no send queue, receives from what requests name.
+    pub fn is_xrc_target(&self) -> bool {
+        matches!(self.receive, Receive::Named)
+    }
+
+    /// Whether it keeps the CQ in use.
+    pub fn completes_in(&self, cqn: u32) -> bool {
+        self.send.is_some() && self.send_cqn == cqn || self.receives() && self.receive_cqn == cqn
+    }
+
+    /// Whether receives complete in its own CQ.
+    pub fn receives(&self) -> bool {
+        matches!(self.receive, Receive::Own { .. } | Receive::Shared(_))
+    }
+
+    /// Whether it keeps the SRQ in use.
+    pub fn receives_from(&self, srqn: u32) -> bool {
+        matches!(self.receive, Receive::Shared(n) if n == srqn)
+    }
+
+    /// Whether it takes requests.
+    pub fn answers(&self) -> bool {
+        use QpState::*;
+        matches!(self.state, ReadyToReceive | ReadyToSend | SendError | SendDrained)
+    }
+
+    /// Whether one of its remote access bits (RRE, RWE, RAE) is set.
+    pub fn accepts(&self, right: crate::bits::Field) -> bool {
+        right.is_set(&self.context)
+    }
+
+    /// The QP at the other end.
+    pub fn remote_qpn(&self) -> u32 {
+        qpc::REMOTE_QPN.get32(&self.context)
+    }
+
+    /// LID of the other end.
+    pub fn remote_lid(&self) -> u16 {
+        qpc::PRIMARY_ADDRESS_PATH__RLID.get(&self.context) as u16
+    }
+
+    /// Path MTU in bytes.
+    pub fn mtu(&self) -> u32 {
+        MTU_BASE << qpc::MTU.get32(&self.context)
+    }
+
+    /// How it uses local keys.
+    pub fn accessor(&self, qpn: u32) -> Accessor {
+        Accessor { guest: self.guest, pd: self.pd, qpn }
+    }
+
+    /// What a message takes of the sequence numbers.
+    pub fn packets(&self, length: u64) -> u32 {
+        length.div_ceil(u64::from(self.mtu())).max(1) as u32 & PSN_MASK
+    }
+
+    /// A request is done: the numbers on its side go on.
+    pub fn sent(&mut self, packets: u32) {
+        self.send_psn = self.send_psn.wrapping_add(packets) & PSN_MASK;
+        self.repeating = Repeating::default();
+    }
+
+    /// A request came in: the numbers on its side go on.
+    pub fn received(&mut self, packets: u32) {
+        self.receive_psn = self.receive_psn.wrapping_add(packets) & PSN_MASK;
+    }
+
+    /// Back to where a new QP is, except for its shape.
+    pub fn reset(&mut self) {
+        self.state = QpState::Reset;
+        self.repeating = Repeating::default();
+        self.established = false;
+        if let Some(send) = &mut self.send {
+            send.next = 0;
+        }
+        if let Receive::Own { next, .. } = &mut self.receive {
+            *next = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context(service: Service, queue: ReceiveQueueType) -> [u8; qpc::BYTES] {
+        let mut c = [0; qpc::BYTES];
+        qpc::ST.set(&mut c, service as u64);
+        qpc::RQ_TYPE.set(&mut c, queue as u64);
+        c
+    }
+
+    #[test]
+    fn sends_lie_behind_receives() {
+        let mut c = context(Service::Rc, ReceiveQueueType::Own);
+        qpc::LOG_RQ_SIZE.set(&mut c, 2);
+        qpc::LOG_RQ_STRIDE.set(&mut c, 1);
+        let qp = QueuePair::new(0, c, vec![0x1000]).unwrap();
+        assert_eq!((qp.send.unwrap().base, qp.buffer.len()), (128, 192));
+    }
+
+    #[test]
+    fn xrc_has_two_shapes_and_no_other() {
+        let mut c = context(Service::Xrc, ReceiveQueueType::Shared);
+        assert!(matches!(QueuePair::new(0, c, vec![0x1000]).unwrap().receive, Receive::None));
+        qpc::NO_SQ.set(&mut c, 1);
+        assert!(QueuePair::new(0, c, vec![]).unwrap().is_xrc_target());
+        let own = context(Service::Xrc, ReceiveQueueType::Own);
+        assert_eq!(QueuePair::new(0, own, vec![0x1000]).unwrap_err().syndrome, Syndrome::BadQpShape);
+        let mut rc = context(Service::Rc, ReceiveQueueType::Absent);
+        qpc::NO_SQ.set(&mut rc, 1);
+        assert_eq!(QueuePair::new(0, rc, vec![]).unwrap_err().syndrome, Syndrome::BadQpShape);
+    }
+
+    #[test]
+    fn hostile_contexts_are_refused() {
+        for fill in 0..=255 {
+            let c = [fill; qpc::BYTES];
+            let _ = QueuePair::new(0, c, vec![]);
+        }
+        let c = context(Service::Rc, ReceiveQueueType::Own);
+        assert_eq!(QueuePair::new(0, c, vec![]).unwrap_err().syndrome, Syndrome::ShortPageList);
+    }
+
+    #[test]
+    fn sequence_numbers_wrap() {
+        let mut c = context(Service::Rc, ReceiveQueueType::Absent);
+        qpc::MTU.set(&mut c, 3);
+        let mut qp = QueuePair::new(0, c, vec![0x1000]).unwrap();
+        assert_eq!((qp.packets(0), qp.packets(1024), qp.packets(1025)), (1, 1, 2));
+        qp.send_psn = PSN_MASK;
+        qp.sent(1);
+        assert_eq!(qp.send_psn, 0);
+    }
+}

@@ -1,0 +1,190 @@
+//! What the model saw and what the guests still hold: the oracle for leaks.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+use crate::{
+    command::{opcode::Opcode, status::Refusal},
+    objects::Kind,
+};
+
+/// What a guest holds at some moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Held {
+    /// Objects by kind and number; kinds without any are left out.
+    pub objects: BTreeMap<Kind, Vec<u32>>,
+    /// Pages of its memory that it gave to the device and has not got back.
+    pub pages: usize,
+}
+
+impl Held {
+    /// Nothing at all.
+    pub fn is_nothing(&self) -> bool {
+        self.objects.is_empty() && self.pages == 0
+    }
+}
+
+/// One removal of the driver, from TEARDOWN_HCA to DISABLE_HCA.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Removal {
+    /// How many commands the guest had issued, DISABLE_HCA included.
+    pub after_commands: u64,
+    /// The objects that TEARDOWN_HCA found (the pages are given back after it).
+    pub objects_at_teardown: BTreeMap<Kind, Vec<u32>>,
+    /// What DISABLE_HCA found.
+    pub at_disable: Held,
+    /// Every object ended before TEARDOWN_HCA and every page went back before DISABLE_HCA.
+    pub clean: bool,
+}
+
+/// What a guest did.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Activity {
+    /// Commands served.
+    pub commands: u64,
+    /// The same by name.
+    pub commands_by_name: BTreeMap<&'static str, u64>,
+    /// Commands refused, by name, status and syndrome.
+    pub refusals: BTreeMap<String, u64>,
+    /// Commands whose queue entry or mailboxes made no sense.
+    pub bad_deliveries: u64,
+    /// Send work requests executed.
+    pub work_requests: u64,
+    /// Work requests that ended in error, flushed ones not counted, by syndrome.
+    pub work_request_errors: BTreeMap<String, u64>,
+    /// Completions written.
+    pub completions: u64,
+    /// Times a sender was told that there is no receive.
+    pub receiver_not_ready: u64,
+    /// Datagrams that nobody took.
+    pub datagrams_dropped: u64,
+    /// Events for which there was no room or no queue.
+    pub events_lost: u64,
+    /// Doorbells of objects that do not exist or belong to another page.
+    pub stray_doorbells: u64,
+    /// Removals of the driver, oldest first.
+    pub driver_removals: Vec<Removal>,
+    #[serde(skip)]
+    teardown: Option<BTreeMap<Kind, Vec<u32>>>,
+}
+
+impl Activity {
+    /// Counts a command.
+    pub fn command(&mut self, name: &'static str, result: Result<(), Refusal>) {
+        self.commands += 1;
+        *self.commands_by_name.entry(name).or_default() += 1;
+        if let Err(r) = result {
+            *self.refusals.entry(format!("{name}: {:?}, {:?}", r.status, r.syndrome)).or_default() += 1;
+        }
+    }
+
+    /// Notes what TEARDOWN_HCA found.
+    pub fn torn_down(&mut self, objects: BTreeMap<Kind, Vec<u32>>) {
+        self.teardown = Some(objects);
+    }
+
+    /// Notes what DISABLE_HCA found.
+    pub fn disabled(&mut self, at_disable: Held) {
+        let torn_down = self.teardown.take();
+        let clean = at_disable.is_nothing() && torn_down.as_ref().is_none_or(BTreeMap::is_empty);
+        self.driver_removals.push(Removal {
+            after_commands: self.commands + 1,
+            objects_at_teardown: torn_down.unwrap_or_default(),
+            at_disable,
+            clean,
+        });
+    }
+
+    /// The name under which a command is counted.
+    pub fn name_of(opcode: Option<Opcode>) -> &'static str {
+        opcode.map_or("unknown", Opcode::name)
+    }
+}
+
+/// A guest's part of the report.
+#[derive(Clone, Debug, Serialize)]
+pub struct GuestReport {
+    /// Which guest, from 1.
+    pub guest: usize,
+    /// Its LID.
+    pub lid: u16,
+    /// What it did.
+    #[serde(flatten)]
+    pub activity: Activity,
+    /// How often the device reached for memory that the guest does not have.
+    pub dma_faults: u64,
+    /// What it holds now.
+    pub held: Held,
+}
+
+/// The whole report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Version of the model.
+    pub model: &'static str,
+    /// Why it was written: "running" while the model serves, else how it ended.
+    pub state: &'static str,
+    /// The guests.
+    pub guests: Vec<GuestReport>,
+}
+
+impl Report {
+    /// Writes it as JSON, so that a reader sees the old one or the new one whole.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".new");
+        let new = PathBuf::from(name);
+        let mut file = std::fs::File::create(&new)?;
+        serde_json::to_writer_pretty(&mut file, self)?;
+        file.write_all(b"\n")?;
+        std::fs::rename(new, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removal_is_clean_only_if_nothing_was_left_at_either_end() {
+        let leak = BTreeMap::from([(Kind::Qp, vec![0x41])]);
+        let mut a = Activity::default();
+        a.torn_down(BTreeMap::new());
+        a.disabled(Held::default());
+        a.torn_down(leak.clone());
+        a.disabled(Held::default());
+        a.torn_down(BTreeMap::new());
+        a.disabled(Held { pages: 1, ..Held::default() });
+        a.disabled(Held { objects: leak, pages: 0 });
+        assert_eq!(
+            a.driver_removals.iter().map(|r| r.clean).collect::<Vec<_>>(),
+            [true, false, false, false]
+        );
+    }
+
+    #[test]
+    fn is_json_with_names() {
+        let dir = std::env::temp_dir().join(format!("mlx5-model-report-{}", std::process::id()));
+        let report = Report {
+            model: "0",
+            state: "running",
+            guests: vec![GuestReport {
+                guest: 1,
+                lid: 2,
+                activity: Activity::default(),
+                dma_faults: 0,
+                held: Held { objects: BTreeMap::from([(Kind::TransportDomain, vec![64])]), pages: 3 },
+            }],
+        };
+        report.save(&dir).unwrap();
+        let v: serde_json::Value = serde_json::from_slice(&std::fs::read(&dir).unwrap()).unwrap();
+        std::fs::remove_file(&dir).unwrap();
+        assert_eq!(v["guests"][0]["held"]["objects"]["transport_domain"][0], 64);
+        assert_eq!(v["guests"][0]["driver_removals"], serde_json::json!([]));
+    }
+}
