@@ -23,6 +23,8 @@ mod port;
 mod post;
 mod srq;
 mod target;
+#[cfg(test)]
+mod tests;
 #[allow(unsafe_code)]
 mod verbs;
 

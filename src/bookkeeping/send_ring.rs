@@ -194,7 +194,9 @@ mod tests {
     #[test]
     fn an_error_concerns_its_own_request_and_a_flush_those_before_it_too() {
         let ring = ring(4, 0);
-        (0..4).for_each(|tag| drop(ring.claim(tag, None)));
+        for tag in 0..4 {
+            ring.claim(tag, None);
+        }
         let failed = error(WcStatus::RetryExceeded);
         assert_eq!(retire(&ring, 1, failed), Some(vec![(0, true), (1, false)]));
         let flushed = error(WcStatus::WorkRequestFlushed);

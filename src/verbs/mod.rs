@@ -33,6 +33,8 @@ pub(crate) mod device;
 pub(crate) mod domain;
 #[cfg(test)]
 pub(crate) mod fake;
+#[cfg(test)]
+mod forked;
 pub(crate) mod initiator;
 pub(crate) mod modify;
 pub(crate) mod pd;

@@ -1,0 +1,95 @@
+//! What may go to another thread, and what happens when it does.
+
+use super::{DEPTH, Rig};
+use crate::{
+    Buf, Completion, CompletionQueue, Context, Device, Endpoint, Error, Initiator, LocalPort, Pool,
+    PostError, ProtectionDomain, Target, XrcDomain, XrcSrq,
+};
+use std::{sync::Mutex, thread};
+
+#[test]
+fn everything_is_send_and_what_is_shared_is_sync() {
+    fn send<T: Send>() {}
+    fn sync<T: Sync>() {}
+    send::<Buf>();
+    send::<Completion>();
+    send::<CompletionQueue>();
+    send::<Initiator>();
+    send::<XrcSrq>();
+    send::<Target>();
+    send::<PostError>();
+    macro_rules! both {
+        ($($name:ty),*) => { $(send::<$name>(); sync::<$name>();)* };
+    }
+    both!(Device, Context, ProtectionDomain, XrcDomain, Pool, LocalPort, Endpoint, Error);
+}
+
+/// One thread sends, one polls, one is the device. Every buffer comes back once.
+#[test]
+fn posting_and_polling_in_two_threads_lose_nothing() {
+    const COUNT: u64 = 20_000;
+    let rig = Rig::connected();
+    let (qp, srq) = (rig.qp(), rig.srq.number());
+    let Rig { world, pool, mut cq, mut initiator, .. } = rig;
+    let seen = Mutex::new(vec![0u8; COUNT as usize]);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut tag = 0;
+            while tag < COUNT {
+                if initiator.in_flight() == DEPTH {
+                    thread::yield_now();
+                    continue;
+                }
+                let mut buf = pool.take().expect("more slots than the queue is deep");
+                buf[..8].copy_from_slice(&tag.to_ne_bytes());
+                initiator.send(srq, buf, tag).expect("the queue has room");
+                tag += 1;
+            }
+        });
+        scope.spawn(|| {
+            let mut done = 0;
+            while done < COUNT {
+                let posted = world.sends(qp).len();
+                world.complete(qp, posted);
+                done += posted as u64;
+                thread::yield_now();
+            }
+        });
+        scope.spawn(|| {
+            let (mut out, mut done) = (Vec::new(), 0);
+            while done < COUNT {
+                cq.poll(&mut out, 16).unwrap();
+                for completion in out.drain(..) {
+                    let buf = completion.buf.expect("each brings its buffer");
+                    assert_eq!(buf[..8], completion.tag.to_ne_bytes());
+                    seen.lock().unwrap()[completion.tag as usize] += 1;
+                    done += 1;
+                }
+            }
+        });
+    });
+    assert!(seen.lock().unwrap().iter().all(|&times| times == 1));
+    assert_eq!(pool.free(), pool.slots());
+}
+
+/// Queues are destroyed with work in flight while another thread polls what the device completed late.
+#[test]
+fn destroying_and_polling_at_once_gives_each_buffer_back_once() {
+    for round in 0..300 {
+        let mut rig = Rig::connected();
+        for tag in 0..u64::from(DEPTH) {
+            rig.initiator.send(rig.srq.number(), rig.buf(b"x"), tag).unwrap();
+        }
+        rig.world.complete(rig.qp(), round % (DEPTH as usize + 1));
+        let Rig { pool, mut cq, initiator, .. } = rig;
+        let mut out = Vec::new();
+        thread::scope(|scope| {
+            scope.spawn(|| drop(initiator));
+            scope.spawn(|| cq.poll(&mut out, 100).unwrap());
+        });
+        let back = out.iter().filter(|completion| completion.buf.is_some()).count() as u32;
+        assert_eq!(pool.free() + back, pool.slots(), "round {round}");
+        drop(out);
+        assert_eq!(pool.free(), pool.slots());
+    }
+}
