@@ -143,7 +143,7 @@ impl Path {
         }
         let ethernet = local.attributes().link_layer == LinkLayer::Ethernet;
         let route = match remote.gid {
-            Some(destination) if ethernet || !remote.lid.is_unicast() => {
+            Some(destination) if ethernet || !remote.lid.is_unicast() || local.chosen_gid().is_some() => {
                 let Some((source_index, _)) = local.chosen_gid() else {
                     return Err(refused(
                         "the peer is reached by its GID, and no GID of this port was chosen".into(),

@@ -71,8 +71,9 @@ pub struct PortAttributes {
 
 /// A port, as connections use it: its addresses and what of its tables they take.
 ///
-/// On InfiniBand the LID suffices. A GID is used where the link layer is Ethernet or the peer has no
-/// usable LID; it must have been chosen with [`gid_index`](Self::gid_index) on both sides.
+/// On InfiniBand the LID suffices, and packets have a global route only where a GID was chosen with
+/// [`gid_index`](Self::gid_index) on both sides. On Ethernet, or where the peer has no usable LID, that is
+/// the only way.
 pub struct LocalPort {
     context: Arc<verbs::context::Context>,
     number: u8,
