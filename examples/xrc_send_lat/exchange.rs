@@ -117,6 +117,8 @@ impl Peer {
     }
 
     fn over(stream: TcpStream, address: SocketAddr) -> io::Result<Peer> {
+        // An IPv4 caller of an IPv6 socket is shown as it shows itself.
+        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(MESSAGE_PATIENCE))?;
         Ok(Peer { stream, address, patience: MESSAGE_PATIENCE })
@@ -331,7 +333,7 @@ mod tests {
         let (mut server, mut stranger) = against_socket();
         stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sends");
         let text = server.agree(SETTINGS).expect_err("not our protocol").to_string();
-        assert!(text.contains("does not speak xrc_send_lat's protocol"), "{text}");
+        assert!(text.contains("does not speak xrc_send_lat's protocol (it began with \"GET \")"), "{text}");
     }
 
     #[test]

@@ -173,8 +173,11 @@ fn create_initiator(
     inline: Option<u32>,
 ) -> Result<Initiator, Failure> {
     let create = |inline| pd.create_initiator(cq).max_send_wr(TX_DEPTH).max_inline(inline).pool(pool).build();
-    if let Some(inline) = inline {
-        return Ok(create(inline)?);
+    if let Some(size) = inline {
+        return create(size).map_err(|source| match source.kind() {
+            ErrorKind::InvalidInput if size > 0 => Failure::Inline { size, source },
+            _ => source.into(),
+        });
     }
     let mut last = create(DEFAULT_INLINE);
     for inline in SMALLER_INLINES {

@@ -42,6 +42,9 @@ pub enum Failure {
     #[error("a message of {size} bytes is too long: port {port} of {device} takes at most {most}")]
     MessageTooLong { device: String, port: u8, size: u32, most: u32 },
 
+    #[error("-I {size} is more than the device has, give a smaller one: {source}")]
+    Inline { size: u32, source: rdma_xrc::Error },
+
     #[error("{0}")]
     Verbs(#[from] rdma_xrc::Error),
 

@@ -10,6 +10,7 @@
 //! come back with their completions; the completions and the times have their
 //! room beforehand.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rdma_xrc::{
@@ -22,8 +23,10 @@ use crate::failure::{Failure, Work};
 
 /// No completion for this long: the test is stuck and ends.
 const STALL_PATIENCE: Duration = Duration::from_secs(30);
-/// Empty polls between two looks at the clock.
-const POLLS_PER_LOOK: u32 = 1 << 14;
+/// Empty polls before the clock is looked at and the processor offered to
+/// others: far longer than a message takes, and short where both sides, or a
+/// software device, share a processor.
+const POLLS_PER_LOOK: u32 = 1 << 10;
 /// While nothing arrives, how often to see whether the other side still lives.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -88,9 +91,9 @@ impl PingPong {
         )
     }
 
-    /// Exchange `iters` messages of `size` bytes; gives when each of this
-    /// side's was posted, in nanoseconds.
-    pub fn run(&mut self, peer: &mut Peer, size: u32, iters: u32) -> Result<Vec<u64>, Failure> {
+    /// Exchange messages of `size` bytes, one each way for every place of
+    /// `posted`; when this side's were posted goes there, in nanoseconds.
+    pub fn run(&mut self, peer: &mut Peer, size: u32, posted: &mut [u64]) -> Result<(), Failure> {
         let is_server = self.is_server;
         let (own_seed, peer_seed) =
             if is_server { (SERVER_SEED, CLIENT_SEED) } else { (CLIENT_SEED, SERVER_SEED) };
@@ -110,15 +113,13 @@ impl PingPong {
             peer_seed,
         };
 
-        // Written now, so that no page is touched for the first time while the
-        // clock runs.
-        let mut posted = vec![u64::MAX; iters as usize];
+        let last = (posted.len() as u64).saturating_sub(1);
         let start = Instant::now();
-        for (number, posted) in (0..).zip(&mut posted) {
+        for (number, posted) in (0..).zip(posted) {
             if is_server {
                 run.receive(number)?;
             }
-            if number + 1 < u64::from(iters) {
+            if !is_server || number < last {
                 run.make_room()?;
             }
             run.number(&mut message, number);
@@ -128,8 +129,7 @@ impl PingPong {
                 run.receive(number)?;
             }
         }
-        run.finish()?;
-        Ok(posted)
+        run.finish()
     }
 }
 
@@ -238,6 +238,7 @@ impl Run<'_> {
                 checked = waited;
                 self.peer.check("measuring")?;
             }
+            thread::yield_now();
         }
     }
 }
@@ -261,4 +262,25 @@ fn number_bytes(seed: u8, number: u64) -> [u8; NUMBER_LEN] {
 fn filler(seed: u8, at: usize) -> u8 {
     // 251 is prime: the pattern shifts against every power of two.
     (at % 251) as u8 ^ seed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_the_two_sides_and_of_two_turns_differ() {
+        assert_ne!(number_bytes(CLIENT_SEED, 5), number_bytes(SERVER_SEED, 5));
+        // One byte is all that the smallest message has.
+        assert_ne!(number_bytes(CLIENT_SEED, 5)[0], number_bytes(CLIENT_SEED, 6)[0]);
+        assert_ne!(number_bytes(CLIENT_SEED, 5)[0], number_bytes(SERVER_SEED, 5)[0]);
+    }
+
+    #[test]
+    fn the_filler_shows_a_shift_by_any_usual_block() {
+        for shift in [1, 64, 256, 4096, 65536] {
+            let same = (0..251).filter(|&at| filler(CLIENT_SEED, at) == filler(CLIENT_SEED, at + shift));
+            assert_eq!(same.count(), 0, "shift by {shift}");
+        }
+    }
 }

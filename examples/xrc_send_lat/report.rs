@@ -350,7 +350,7 @@ mod tests {
             write_json(&mut bytes, &info, rows, all).expect("memory takes it");
             serde_json::from_slice::<serde_json::Value>(&bytes).expect("well-formed")
         };
-        let one = parse(&[row.clone()], false);
+        let one = parse(std::slice::from_ref(&row), false);
         assert_eq!(one["test_info"]["Connection_type"], "XRC");
         assert_eq!(one["test_info"]["TX_depth"], 1);
         assert_eq!(one["results"]["MsgSize"], 8_388_608);

@@ -27,7 +27,7 @@ const KIND_FAILED: u16 = 4;
 /// Why bytes from the other side were refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    #[error("it does not speak xrc_send_lat's protocol (it began with {0:02x?})")]
+    #[error("it does not speak xrc_send_lat's protocol (it began with \"{}\")", .0.escape_ascii())]
     Magic([u8; 4]),
     #[error(
         "it speaks version {0} of the protocol, this side version {VERSION}: use one release on both sides"
