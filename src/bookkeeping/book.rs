@@ -6,7 +6,10 @@ use super::{
     wr_id::{QueueId, parse},
 };
 use crate::completion::{Arrival, Completion};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 /// The record of one queue.
 #[derive(Clone)]
@@ -24,27 +27,30 @@ impl Book {
     }
 }
 
-/// All queues that complete to one completion queue.
+/// All queues that complete to one completion queue. Whoever polls holds the lock, and so does whoever
+/// destroys a queue, so that a provider never looks at a queue that is being taken down.
 #[derive(Default)]
 pub(crate) struct Books(Mutex<Shelf>);
 
 #[derive(Default)]
-struct Shelf {
+pub(crate) struct Shelf {
     /// Ordered by id.
     books: Vec<Book>,
     /// The sum of their depths, with those of queues that are being created.
     reserved: u64,
+    /// Completions that were taken from the device when a queue was destroyed, for the next poll.
+    deferred: VecDeque<Arrival>,
 }
 
 impl Books {
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Shelf> {
         // Nothing panics half way through a change, so a poisoned shelf is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets room for `depth` completions aside. Err is what the sum would have been.
     pub(crate) fn reserve(&self, depth: u32, capacity: u32) -> Result<(), u64> {
-        let mut shelf = self.shelf();
+        let mut shelf = self.lock();
         let sum = shelf.reserved + u64::from(depth);
         if sum > u64::from(capacity) {
             return Err(sum);
@@ -54,33 +60,39 @@ impl Books {
     }
 
     pub(crate) fn unreserve(&self, depth: u32) {
-        let mut shelf = self.shelf();
+        let mut shelf = self.lock();
         shelf.reserved = shelf.reserved.saturating_sub(depth.into());
     }
 
     pub(crate) fn insert(&self, book: Book) {
-        let mut shelf = self.shelf();
+        let mut shelf = self.lock();
         let at = shelf.books.partition_point(|other| other.id() < book.id());
         shelf.books.insert(at, book);
-    }
-
-    /// Takes a queue out. What it returns is dropped outside the lock.
-    pub(crate) fn remove(&self, id: QueueId) -> Option<Book> {
-        let mut shelf = self.shelf();
-        let at = shelf.books.binary_search_by_key(&id, Book::id).ok()?;
-        Some(shelf.books.remove(at))
-    }
-
-    /// Turns completions of the device into the user's, in order. Returns how many of them named no
-    /// living queue or nothing that such a queue has in flight.
-    pub(crate) fn settle(&self, arrivals: impl Iterator<Item = Arrival>, out: &mut Vec<Completion>) -> u64 {
-        let shelf = self.shelf();
-        arrivals.filter(|arrival| !shelf.settle(arrival, out)).count() as u64
     }
 }
 
 impl Shelf {
-    fn settle(&self, arrival: &Arrival, out: &mut Vec<Completion>) -> bool {
+    /// Takes a queue out. Drop what it returns after the lock.
+    pub(crate) fn remove(&mut self, id: QueueId) -> Option<Book> {
+        let at = self.books.binary_search_by_key(&id, Book::id).ok()?;
+        Some(self.books.remove(at))
+    }
+
+    /// Keeps a completion for the next poll. It is settled then: until that its buffer is the queue's.
+    pub(crate) fn defer(&mut self, arrival: Arrival) {
+        self.deferred.push_back(arrival);
+    }
+
+    /// The oldest completion that was kept.
+    #[inline]
+    pub(crate) fn next_deferred(&mut self) -> Option<Arrival> {
+        self.deferred.pop_front()
+    }
+
+    /// Turns a completion of the device into the user's. False if it names no living queue, or nothing
+    /// that such a queue has in flight.
+    #[inline]
+    pub(crate) fn settle(&self, arrival: &Arrival, out: &mut Vec<Completion>) -> bool {
         let Some((id, low)) = parse(arrival.wr_id) else { return false };
         let Ok(at) = self.books.binary_search_by_key(&id, Book::id) else { return false };
         match &self.books[at] {

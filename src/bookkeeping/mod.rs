@@ -16,7 +16,8 @@
 //!    exchange queue N → user must succeed before a `Buf` comes of it. A second completion for the same
 //!    work, one of a destroyed queue, or one that names nonsense fails there and is counted.
 //! 5. **A completion queue knows its queues by id** ([`book`]). A destroyed queue is taken out, so what
-//!    it left in the completion queue finds nothing.
+//!    it left in the completion queue finds nothing. Polling and destroying exclude each other there:
+//!    see `verbs::cq` for what a provider may do otherwise.
 //! 6. **Destroying a queue**: the kernel first. When it agreed, the device is done with the queue's
 //!    memory, and each of its slots goes queue N → free by the same exchange, so that a poller that still
 //!    holds the record takes it before, or fails. When the kernel refused, the words stay as they are:

@@ -95,6 +95,58 @@ fn a_destroyed_queue_frees_its_slots_and_its_late_completions_find_nothing() {
     drop(context);
 }
 
+/// mlx5 leaves the completions of a destroyed XRC SRQ in the queue. One of them would fail a later poll
+/// with those around it, and once a new queue has the old one's index, complete its receives falsely.
+#[test]
+fn what_a_provider_leaves_of_an_srq_is_cleared_out_before_anything_else() {
+    let mut rig = Rig::connected();
+    rig.world.like_mlx5();
+    let (qp, own) = (rig.qp(), rig.srq_number());
+    let mut other = rig.domain.create_srq(&rig.pd, &rig.cq).max_wr(4).pool(&rig.pool).build().unwrap();
+    let other_number = other.number().get();
+    for tag in 0..3 {
+        other.post(rig.pool.take().unwrap(), tag).unwrap();
+        rig.srq.post(rig.pool.take().unwrap(), 10 + tag).unwrap();
+        rig.initiator.send(rig.srq.number(), rig.buf(b"sent"), 20 + tag).unwrap();
+    }
+    // In the queue, mixed: two of the SRQ that goes, four of those that stay.
+    rig.world.complete(qp, 1);
+    rig.world.deliver(other_number, b"lost", None);
+    rig.world.deliver(own, b"kept", None);
+    rig.world.deliver(other_number, b"lost", None);
+    rig.world.complete(qp, 1);
+    rig.world.deliver(own, b"kept", None);
+    drop(other);
+    // This one gets the index of the one that went.
+    let mut next = rig.domain.create_srq(&rig.pd, &rig.cq).max_wr(4).pool(&rig.pool).build().unwrap();
+    next.post(rig.pool.take().unwrap(), 30).unwrap();
+    rig.world.complete(qp, 1);
+    let mut out = Vec::new();
+    assert_eq!(rig.cq.poll(&mut out, 3).unwrap(), 3, "no more than it was told, of those kept");
+    rig.cq.poll(&mut out, 100).unwrap();
+    assert_eq!(tags(&out), [20, 10, 21, 11, 22], "in order, and nothing of those that stay is lost");
+    assert!(out.iter().all(|completion| completion.status.is_ok() && completion.buf.is_some()));
+    assert_eq!((rig.world.misplaced(), next.posted()), (0, 1));
+    assert_eq!(rig.cq.stale_completions(), 2);
+}
+
+/// What was kept for the next poll is not yet the user's: if its queue goes too, it is dropped.
+#[test]
+fn what_was_kept_for_a_queue_goes_with_it() {
+    let mut rig = Rig::connected();
+    rig.world.like_mlx5();
+    let other = rig.domain.create_srq(&rig.pd, &rig.cq).max_wr(4).build().unwrap();
+    rig.initiator.send(rig.srq.number(), rig.buf(b"sent"), 1).unwrap();
+    rig.world.complete(rig.qp(), 1);
+    drop(other);
+    let Rig { pool, mut cq, initiator, .. } = rig;
+    drop(initiator);
+    assert_eq!(pool.free(), pool.slots());
+    let mut out = Vec::new();
+    assert_eq!(cq.poll(&mut out, 10).unwrap(), 0);
+    assert_eq!(cq.stale_completions(), 1);
+}
+
 #[test]
 fn a_refused_destroy_leaks_and_frees_nothing_that_a_device_may_write() {
     let mut rig = Rig::connected();

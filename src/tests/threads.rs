@@ -93,3 +93,41 @@ fn destroying_and_polling_at_once_gives_each_buffer_back_once() {
         assert_eq!(pool.free(), pool.slots());
     }
 }
+
+/// The same for an SRQ of a provider that leaves completions: they are never taken for those of the
+/// queues that are created meanwhile.
+#[test]
+fn srqs_come_and_go_while_another_thread_polls() {
+    let rig = Rig::connected();
+    rig.world.like_mlx5();
+    let Rig { world, pool, pd, domain, mut cq, srq, initiator, .. } = rig;
+    let polled = &Mutex::new(Vec::new());
+    let done = std::sync::atomic::AtomicBool::new(false);
+    // Builders need the completion queue itself, so they are made before it goes to its thread.
+    let builders: Vec<_> = (0..400).map(|_| domain.create_srq(&pd, &cq).max_wr(4).pool(&pool)).collect();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for (round, builder) in builders.into_iter().enumerate() {
+                let mut srq = builder.build().unwrap();
+                for tag in 0..2 {
+                    srq.post(pool.take().unwrap(), tag).unwrap();
+                }
+                for _ in 0..round % 3 {
+                    world.deliver(srq.number().get(), b"late", None);
+                }
+            }
+            done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        scope.spawn(|| {
+            let mut out = Vec::new();
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                cq.poll(&mut out, 8).expect("no leftover reaches a poll");
+                polled.lock().unwrap().extend(out.drain(..).map(|completion| completion.buf.is_some()));
+            }
+        });
+    });
+    assert!(polled.lock().unwrap().iter().all(|&with_buf| with_buf));
+    assert_eq!(world.misplaced(), 0);
+    drop((srq, initiator));
+    assert_eq!(pool.free(), pool.slots());
+}

@@ -11,13 +11,18 @@ use super::{
 };
 use crate::{DeviceAttributes, Error, ErrorKind, Guid, Result};
 use once_cell::sync::OnceCell;
-use std::{ffi::CStr, ptr::NonNull, sync::Arc};
+use std::{
+    ffi::CStr,
+    ptr::NonNull,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 pub(crate) struct Context {
     ptr: NonNull<ibv_context>,
     name: Arc<str>,
     pid: u32,
     attributes: OnceCell<DeviceAttributes>,
+    queue_changes: Mutex<()>,
 }
 
 // SAFETY: libibverbs lets any thread use a context; all other fields are Send.
@@ -34,7 +39,13 @@ impl Context {
             unsafe { sys::ibv_open_device(device.as_ptr()) }
         })
         .map_err(|source| Error::os("ibv_open_device", source).device(&name))?;
-        Ok(Arc::new(Self { ptr, name, pid: std::process::id(), attributes: OnceCell::new() }))
+        Ok(Arc::new(Self {
+            ptr,
+            name,
+            pid: std::process::id(),
+            attributes: OnceCell::new(),
+            queue_changes: Mutex::default(),
+        }))
     }
 
     pub(super) fn as_ptr(&self) -> *mut ibv_context {
@@ -49,6 +60,12 @@ impl Context {
     /// memory of queues is a copy; what it would destroy is its parent's.
     pub(super) fn is_ours(&self) -> bool {
         self.pid == std::process::id()
+    }
+
+    /// Held while a queue is created or destroyed. See `cq` for why a queue's end must be complete before
+    /// another begins. Taken before a CQ's lock.
+    pub(super) fn queue_changes(&self) -> MutexGuard<'_, ()> {
+        self.queue_changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Refuses objects of another opening, with an error that names both devices.

@@ -6,15 +6,27 @@
 //! The array that a poll fills belongs to the [`Poller`], which one `&mut` at a time uses. Of a failed
 //! completion only `wr_id`, `status`, `qp_num` and `vendor_err` are read; and what is read leads to
 //! memory only through `bookkeeping`.
+//!
+//! **Polling and destroying exclude each other** ([`Cq::end_of_queue`]), because providers do not see to
+//! it. mlx5 finds the SRQ of a completion by a small index that it uses again, without a lock that would
+//! keep the SRQ from being freed meanwhile, and it leaves the completions of a destroyed XRC SRQ where
+//! they are. Polled later, such a one is an error that swallows those polled with it; or, if a new queue
+//! has the index by then, it completes a receive *of that queue* that is still posted, or reads past its
+//! end. So a queue is destroyed with the CQ's lock held; what is left of an SRQ is taken out before
+//! anything else happens; and no queue of the context is created until that is done
+//! ([`Context::queue_changes`]).
 
 use super::{
     context::Context,
-    convert::{count_or_negative_errno, errno_value, null_with_errno},
+    convert::{errno_value, null_with_errno},
     sys::{self, ibv_cq, ibv_wc},
 };
 use crate::{
     Completion, Error, ErrorKind, QpNumber, Result, WcError, WcStatus,
-    bookkeeping::book::{Book, Books},
+    bookkeeping::{
+        book::{Book, Books, Shelf},
+        wr_id::QueueId,
+    },
     completion::Arrival,
 };
 use std::{
@@ -80,6 +92,50 @@ impl Cq {
         self.stale.load(Relaxed)
     }
 
+    /// Destroys a queue that completes here and takes it out of the books. `leaves` says whether it may
+    /// leave completions that the provider cannot tell from a later queue's.
+    pub(super) fn end_of_queue(
+        &self,
+        id: QueueId,
+        leaves: bool,
+        destroy: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let _changes = self.context.queue_changes();
+        let mut shelf = self.books.lock();
+        destroy()?;
+        let book = shelf.remove(id);
+        let stale = if leaves { self.clear_out(&mut shelf) } else { 0 };
+        drop(shelf);
+        drop(book);
+        self.note_stale(stale);
+        Ok(())
+    }
+
+    /// Takes everything out of the CQ that was in it when a queue ended. What belongs to other queues
+    /// waits for the next poll. Returns how many were nobody's.
+    fn clear_out(&self, shelf: &mut Shelf) -> u64 {
+        let mut stale = 0;
+        // All that the queue left was written before its destroy returned, and the CQ holds no more than
+        // its capacity. One at a time, for a provider that meets one it cannot place forgets the batch.
+        for _ in 0..self.capacity {
+            let mut wc = ibv_wc::default();
+            // SAFETY: the CQ is live and there is room for one completion.
+            match unsafe { sys::ibv_poll_cq(self.as_ptr(), 1, &raw mut wc) } {
+                0 => break,
+                1 => shelf.defer(arrival(&wc)),
+                _ => stale += 1,
+            }
+        }
+        stale
+    }
+
+    fn note_stale(&self, stale: u64) {
+        if stale > 0 {
+            self.stale.fetch_add(stale, Relaxed);
+            tracing::debug!(device = %self.context.name(), stale, "completions of no living queue");
+        }
+    }
+
     pub(crate) fn destroy(&mut self) -> Result<()> {
         let Some(ptr) = self.ptr else { return Ok(()) };
         // SAFETY: live until this call succeeds, after which the pointer is gone.
@@ -120,8 +176,8 @@ impl Reservation {
         Ok(Self { cq: Arc::clone(cq), depth })
     }
 
-    pub(super) fn books(&self) -> &Books {
-        &self.cq.books
+    pub(super) fn cq(&self) -> &Cq {
+        &self.cq
     }
 
     /// Makes a queue known, before its first work request.
@@ -153,28 +209,36 @@ impl Poller {
     /// `ibv_poll_cq(3)`: takes up to `max` of the device's completions and appends what they finish.
     pub(crate) fn poll(&mut self, cq: &Cq, out: &mut Vec<Completion>, max: usize) -> Result<usize> {
         let before = out.len();
-        let mut left = max;
+        let (mut left, mut stale) = (max, 0);
+        let mut shelf = cq.books.lock();
+        while left > 0 {
+            let Some(arrival) = shelf.next_deferred() else { break };
+            stale += u64::from(!shelf.settle(&arrival, out));
+            left -= 1;
+        }
+        let mut result = Ok(());
         while left > 0 {
             let room = left.min(BATCH);
             // SAFETY: the CQ is live and the array has at least `room` entries.
-            let result = unsafe { sys::ibv_poll_cq(cq.as_ptr(), room as c_int, self.0.as_mut_ptr()) };
-            let taken = count_or_negative_errno(result as isize)
-                .map_err(|source| Error::os("ibv_poll_cq", source).device(cq.context.name()))?
-                .min(room);
-            if taken == 0 {
+            let count = unsafe { sys::ibv_poll_cq(cq.as_ptr(), room as c_int, self.0.as_mut_ptr()) };
+            let Ok(taken) = usize::try_from(count) else {
+                // Providers have numbers of their own here, which are no errno values.
+                let source = std::io::Error::other(format!("the provider returned {count}"));
+                result = Err(Error::os("ibv_poll_cq", source).device(cq.context.name()));
                 break;
-            }
-            let stale = cq.books.settle(self.0[..taken].iter().map(arrival), out);
-            if stale > 0 {
-                cq.stale.fetch_add(stale, Relaxed);
-                tracing::debug!(device = %cq.context.name(), stale, "completions of no living queue");
+            };
+            let taken = taken.min(room);
+            for wc in &self.0[..taken] {
+                stale += u64::from(!shelf.settle(&arrival(wc), out));
             }
             left -= taken;
             if taken < room {
                 break;
             }
         }
-        Ok(out.len() - before)
+        drop(shelf);
+        cq.note_stale(stale);
+        result.map(|()| out.len() - before)
     }
 }
 

@@ -18,7 +18,6 @@
 //!
 //! In unit tests the sys crate is replaced by [`fake`], which proves what these files send and in which
 //! order they destroy; it proves nothing about a device.
-#![allow(unsafe_code)]
 
 #[cfg(not(test))]
 use rdma_core_sys as sys;

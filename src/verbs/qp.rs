@@ -31,6 +31,7 @@ unsafe impl Sync for Qp {}
 impl Qp {
     /// `ibv_create_qp_ex(3)`.
     pub(super) fn create(context: &Arc<Context>, role: Role, attr: &mut ibv_qp_init_attr_ex) -> Result<Self> {
+        let _changes = context.queue_changes();
         let ptr = null_with_errno(|| {
             // SAFETY: the context is live, and so is whatever the attributes name: the callers, in this
             // module's siblings, fill them from owners that they hold.

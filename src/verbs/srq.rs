@@ -70,6 +70,7 @@ impl Srq {
         };
         attr.attr.max_wr = max_wr;
         attr.attr.max_sge = 1;
+        let _changes = context.queue_changes();
         let ptr = null_with_errno(|| {
             // SAFETY: the context and all that the attributes name are live during the call.
             unsafe { sys::ibv_create_srq_ex(context.as_ptr(), &raw mut attr) }
@@ -139,19 +140,19 @@ impl Srq {
     }
 
     pub(crate) fn destroy(&mut self) -> Result<()> {
-        let Some(ptr) = self.ptr else { return Ok(()) };
-        // SAFETY: live until this call succeeds, after which the pointer is gone.
-        errno_value(unsafe { sys::ibv_destroy_srq(ptr.as_ptr()) }).map_err(|source| {
-            Error::os("ibv_destroy_srq", source)
-                .device(self.domain.context().name())
-                .object(format!("SRQ {}", self.number()))
+        let (Some(ptr), Some((_, reservation))) = (self.ptr, &self.parents) else { return Ok(()) };
+        reservation.cq().end_of_queue(self.slots.id(), true, || {
+            // SAFETY: live until this call succeeds, after which the pointer is gone.
+            errno_value(unsafe { sys::ibv_destroy_srq(ptr.as_ptr()) }).map_err(|source| {
+                Error::os("ibv_destroy_srq", source)
+                    .device(self.domain.context().name())
+                    .object(format!("SRQ {}", self.number()))
+            })
         })?;
         self.ptr = None;
         // The kernel has let go: the device touches none of the queue's slots any more.
-        if let Some((_, reservation)) = self.parents.take() {
-            drop(reservation.books().remove(self.slots.id()));
-            self.slots.pools().release_all(self.slots.id());
-        }
+        self.slots.pools().release_all(self.slots.id());
+        self.parents = None;
         Ok(())
     }
 }
