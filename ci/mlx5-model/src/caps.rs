@@ -112,10 +112,10 @@ impl Default for Capabilities {
 }
 
 impl Capabilities {
-    fn page_mut(&mut self, kind: u16) -> Option<&mut [u8; PAGE]> {
+    fn page(&self, kind: u16) -> Option<&[u8; PAGE]> {
         match kind {
-            GENERAL => Some(&mut self.general),
-            ATOMIC => Some(&mut self.atomic),
+            GENERAL => Some(&self.general),
+            ATOMIC => Some(&self.atomic),
             _ => None,
         }
     }
@@ -130,20 +130,23 @@ impl Device {
         output: &mut Output,
     ) -> Result<(), Refusal> {
         let (kind, current) = (input.variant() >> 1, input.variant() & CURRENT != 0);
-        let mut maximum = Capabilities::default();
-        let from = if current { &mut self.guests[guest].capabilities } else { &mut maximum };
-        let page = from.page_mut(kind).ok_or(Refusal::parameter(Syndrome::UnknownVariant))?;
+        let maximum = Capabilities::default();
+        let from = if current { &self.guests[guest].capabilities } else { &maximum };
+        let page = from.page(kind).ok_or(Refusal::parameter(Syndrome::UnknownVariant))?;
         output.put(CAPABILITY, &page[..]);
         Ok(())
     }
 
     /// SET_HCA_CAP.
     pub fn set_hca_cap(&mut self, guest: GuestId, input: &Input) -> Result<(), Refusal> {
-        let page = self.guests[guest]
-            .capabilities
-            .page_mut(input.variant() >> 1)
-            .ok_or(Refusal::parameter(Syndrome::UnknownVariant))?;
-        put(&mut page[..], 0, input.rest(CAPABILITY));
+        let in_force = &mut self.guests[guest].capabilities;
+        let wanted = input.rest(CAPABILITY);
+        match input.variant() >> 1 {
+            GENERAL => put(&mut in_force.general[..], 0, wanted),
+            // Drivers leave the rest of this page empty: only the mode is theirs to choose.
+            ATOMIC => atomic_caps::ATOMIC_REQ_8B_ENDIANNESS_MODE.copy(wanted, &mut in_force.atomic[..]),
+            _ => return Err(Refusal::parameter(Syndrome::UnknownVariant)),
+        }
         Ok(())
     }
 }

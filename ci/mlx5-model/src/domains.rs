@@ -44,11 +44,14 @@ impl Device {
 
     /// ALLOC_UAR.
     pub fn alloc_uar(&mut self, guest: GuestId, output: &mut Output) -> Result<(), Refusal> {
-        let uars = &mut self.guests[guest].uars;
-        let uar = (FIRST_UAR..END_UAR)
-            .find(|n| !uars.contains(n))
+        let g = &mut self.guests[guest];
+        // Round robin: a page that a dead process had is not the next one's at once.
+        let uar = (g.next_uar..END_UAR)
+            .chain(FIRST_UAR..g.next_uar)
+            .find(|n| !g.uars.contains(n))
             .ok_or(Refusal::new(Status::LimitExceeded, Syndrome::TooManyObjects))?;
-        uars.insert(uar);
+        g.next_uar = if uar + 1 < END_UAR { uar + 1 } else { FIRST_UAR };
+        g.uars.insert(uar);
         output.set_object(uar);
         Ok(())
     }
@@ -56,11 +59,9 @@ impl Device {
     /// DEALLOC_UAR.
     pub fn dealloc_uar(&mut self, guest: GuestId, input: &Input) -> Result<(), Refusal> {
         let uar = input.object();
-        let o = &self.objects;
-        let used = self.guests[guest].eqs.values().any(|eq| eq.uar() == uar)
-            || o.cqs.iter().any(|(_, cq)| cq.guest == guest && cq.uar() == uar)
-            || o.qps.iter().any(|(_, qp)| qp.guest == guest && qp.send.is_some() && qp.uar() == uar);
-        if used {
+        // A QP or CQ may outlive its page: a process that exits has its mappings, and with them the page, taken
+        // away before its files, and with them its objects.
+        if self.guests[guest].eqs.values().any(|eq| eq.uar() == uar) {
             return Err(Refusal::in_use());
         }
         if self.guests[guest].uars.remove(&uar) { Ok(()) } else { Err(Refusal::missing(Syndrome::NoSuchUar)) }

@@ -10,6 +10,7 @@ use crate::{
     memory::GuestMemory,
     objects::{GuestId, Kind},
     pci::ConfigSpace,
+    registers::FIRST_UAR,
     report::Activity,
 };
 
@@ -54,6 +55,8 @@ pub struct Guest {
     pub eqs: BTreeMap<u32, EventQueue>,
     /// Pages of doorbells in use.
     pub uars: BTreeSet<u32>,
+    /// Where to look for the next free one.
+    pub next_uar: u32,
     /// Pages that its driver gave.
     pub pages: Vec<u64>,
     /// Local identifier of its port.
@@ -83,6 +86,7 @@ impl Guest {
             capabilities: Capabilities::default(),
             eqs: BTreeMap::new(),
             uars: BTreeSet::new(),
+            next_uar: FIRST_UAR,
             pages: Vec::new(),
             lid: FIRST_GUEST_LID + id as u16,
             guid: FIRST_GUID + id as u64,
