@@ -32,7 +32,8 @@ pub struct Common {
     #[arg(long, global = true, value_enum, default_value = "mlx5")]
     pub device: Device,
 
-    /// Seconds that a command in the guest may take (run, demo: 600; shell: no limit). 0: no limit
+    /// Seconds that a command in the guest may take (run, demo: 600; shell: no limit; test: each test has
+    /// its own). 0: no limit
     #[arg(long, global = true, value_name = "S")]
     pub timeout: Option<u64>,
 
@@ -43,6 +44,10 @@ pub struct Common {
     /// What the guest runs on
     #[arg(long, global = true, value_enum, default_value = "auto")]
     pub accel: Wish,
+
+    /// Take the device model as it was built last, without looking whether its source has changed
+    #[arg(long, global = true)]
+    pub no_build: bool,
 }
 
 impl Common {
@@ -64,6 +69,14 @@ impl Common {
 pub enum Verb {
     /// Real XRC traffic between two programs in a guest: a latency table
     Demo,
+    /// All tests: those that need no device on the host, the others in a guest
+    Test {
+        /// Only the tests whose names hold one of these words
+        filter: Vec<String>,
+        /// Only say which tests there are
+        #[arg(long)]
+        list: bool,
+    },
     /// Run a command in a guest: its output and its exit status come back
     Run {
         /// The command and its arguments, after --

@@ -54,6 +54,7 @@ pub struct Lab {
 
 /// Boots a guest, gives it to `work`, switches it off and judges the run. The number is a status for the shell: that
 /// of `work`, unless the kernel or the model complained. What they complained about is said before anything else.
+/// `argv` is a command whose words may name files that the guest must see.
 pub fn with_guest(
     paths: &Paths,
     common: &Common,
@@ -61,8 +62,22 @@ pub fn with_guest(
     work: impl FnOnce(&mut Lab) -> Result<i32>,
 ) -> Result<i32> {
     let ground = host::prepare(paths, common.accel)?;
-    common.device.build(paths)?;
     let run = RunDir::create(paths)?;
+    with_guest_in(paths, common, ground, run, argv, work)
+}
+
+/// The same, on ground that is prepared already and in a folder that is there already.
+pub fn with_guest_in(
+    paths: &Paths,
+    common: &Common,
+    ground: Ground,
+    run: RunDir,
+    argv: &[OsString],
+    work: impl FnOnce(&mut Lab) -> Result<i32>,
+) -> Result<i32> {
+    if !common.no_build {
+        common.device.build(paths)?;
+    }
     let folder = run.path.clone();
     let (outcome, node) = match Lab::boot(paths, common, ground, run, argv) {
         Ok(mut lab) => {
@@ -77,15 +92,16 @@ pub fn with_guest(
     for (who, text) in &complaints {
         crate::report::quote(&format!("{who} complained:"), text);
     }
-    if complaints.is_empty() || outcome.is_err() {
-        return outcome.with_context(|| format!("logs in {}", folder.display()));
+    let logs = format!("logs in {}", folder.display());
+    match outcome {
+        Err(error) if error.is::<Interrupted>() => Err(error),
+        Err(error) => bail!("{error:#}\n{logs}"),
+        Ok(status) if complaints.is_empty() => Ok(status),
+        Ok(status) => bail!(
+            "the command's own status was {status}, but the run failed: {} complaint(s), shown above\n{logs}",
+            complaints.len()
+        ),
     }
-    let said = complaints.len();
-    bail!(
-        "the command's own status was {}, but the run failed: {said} complaint(s) above; logs in {}",
-        outcome.unwrap_or_default(),
-        folder.display()
-    )
 }
 
 /// What the kernel and the model complained about, and who did.

@@ -20,6 +20,7 @@ mod proc;
 mod protocol;
 mod report;
 mod signals;
+mod suite;
 mod verbs;
 
 use std::io::Write;
@@ -53,7 +54,8 @@ fn main() {
                 128 + signal.0
             }
             None => {
-                report::say(&format!("{error:?}"));
+                // Not `{:?}`, which may add a backtrace of the lab's own: what went wrong is elsewhere.
+                report::say(&format!("{error:#}"));
                 LAB_FAILED
             }
         },
@@ -67,6 +69,7 @@ fn host(cli: Cli) -> Result<i32> {
     let paths = paths::Paths::find(&cli.project)?;
     match cli.verb {
         Verb::Demo => verbs::demo(&paths, &cli.common),
+        Verb::Test { filter, list } => suite::test(&paths, &cli.common, &filter, list),
         Verb::Run { command } => verbs::run(&paths, &cli.common, command),
         Verb::Shell => verbs::shell(&paths, &cli.common),
         Verb::Setup => verbs::setup(&paths, &cli.common),

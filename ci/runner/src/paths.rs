@@ -77,12 +77,17 @@ impl RunDir {
         let path = runs.join(&id);
         fs::create_dir(&path).with_context(|| path.display().to_string())?;
         let lock = Lock::exclusive(&path.join(".lock"), "this run")?;
-
-        let link = runs.join(format!(".latest-{id}"));
-        symlink(&id, &link)?;
-        fs::rename(&link, runs.join("latest"))?;
+        RunDir::point_latest(&path)?;
         prune(&runs)?;
         Ok(RunDir { path, _lock: lock })
+    }
+
+    /// Makes `latest` mean this folder.
+    pub fn point_latest(path: &Path) -> Result<()> {
+        let (runs, id) = (path.parent().context("no parent")?, path.file_name().context("no name")?);
+        let link = runs.join(format!(".latest-{}", std::process::id()));
+        symlink(id, &link)?;
+        Ok(fs::rename(&link, runs.join("latest"))?)
     }
 
     /// A file of this run.

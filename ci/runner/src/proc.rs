@@ -39,6 +39,16 @@ impl Process {
         Ok(Process { child, name })
     }
 
+    /// Its number.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Its number, for /proc.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its status, if it has ended.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)

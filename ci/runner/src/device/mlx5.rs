@@ -14,6 +14,7 @@ use crate::signals;
 
 pub const VERBS_NAME: &str = "mlx5_0";
 pub const BRING_UP: &str = include_str!("../../guest/mlx5.sh");
+pub const TAKE_DOWN: &str = include_str!("../../guest/mlx5-down.sh");
 
 /// The model's log in the run's folder.
 pub const LOG: &str = "model.log";

@@ -3,7 +3,7 @@
 
 mod mlx5;
 
-pub use mlx5::LOG as MODEL_LOG;
+pub use mlx5::{LEAKS, LOG as MODEL_LOG};
 
 use std::path::Path;
 use std::process::Command;
@@ -94,6 +94,13 @@ impl Device {
                 let root = kernel_root.as_os_str().to_owned();
                 (mlx5::BRING_UP, std::iter::once(root).chain(addresses.map(Into::into)).collect())
             }
+        }
+    }
+
+    /// A shell script that takes the device's drivers away again.
+    pub fn take_down(self) -> &'static str {
+        match self {
+            Device::Mlx5 => mlx5::TAKE_DOWN,
         }
     }
 

@@ -123,6 +123,13 @@ fn mirror() -> Result<String> {
         .with_context(|| format!("this machine's apt has no source for Debian's {codename} main"))
 }
 
+/// The host of [`mirror`].
+pub fn mirror_host() -> Result<String> {
+    let mirror = mirror()?;
+    let host = mirror.split('/').nth(2).context("the mirror's address has no host")?;
+    Ok(host.to_owned())
+}
+
 /// Fetches one package of the machine's own suites into `into`.
 pub fn download_own(package: &str, into: &Path, step: &mut Step) -> Result<()> {
     let mut command = system_command("apt-get")?;

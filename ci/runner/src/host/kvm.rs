@@ -73,6 +73,12 @@ pub fn recorded(paths: &Paths, qemu: &Qemu, kernel: &Kernel) -> Option<Verdict> 
     (verdict.machine == machine(qemu, kernel).ok()?).then_some(verdict)
 }
 
+/// Whether the last try in this clone, if there was one, got a guest up with KVM.
+pub fn recorded_in(paths: &Paths) -> Option<bool> {
+    let verdict: Verdict = serde_json::from_slice(&fs::read(file(paths)).ok()?).ok()?;
+    Some(verdict.works)
+}
+
 /// Decides, trying KVM out if that was not done since the machine started.
 pub fn choose(paths: &Paths, qemu: &Qemu, kernel: &Kernel, wish: Wish) -> Result<Accel> {
     match wish {

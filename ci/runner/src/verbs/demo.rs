@@ -1,6 +1,7 @@
 //! `ci/lab demo`: real XRC traffic between two processes, as a latency table.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{stderr, stdout};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use super::{COMMAND_LIMIT, status};
 use crate::cli::Common;
 use crate::console;
 use crate::lab::{Ending, Lab, with_guest};
+use crate::link::Sink;
 use crate::pair::{self, Ready, Side};
 use crate::paths::Paths;
 use crate::proc::run_logged;
@@ -28,10 +30,11 @@ pub fn demo(paths: &Paths, common: &Common) -> Result<i32> {
     with_guest(paths, common, &[], |lab| show(lab, common))
 }
 
-fn build_examples(paths: &Paths) -> Result<()> {
+/// Builds the programs that the demo and some tests run.
+pub fn build_examples(paths: &Paths) -> Result<()> {
     let mut command = paths.cargo();
     command.args(["build", "--release", "--examples"]);
-    let mut log = std::fs::File::create(paths.lab.join("examples-build.log"))?;
+    let mut log = File::create(paths.lab.join("examples-build.log"))?;
     let step = Step::begin("building the examples");
     run_logged(&mut command, &mut log, BUILD_LIMIT, Some(&step))?;
     step.done();
@@ -57,21 +60,11 @@ fn show(lab: &mut Lab, common: &Common) -> Result<i32> {
         ending => return status(ending, limit),
     }
 
-    let common_part = ["-d", device, "-n", ITERATIONS];
-    say(&format!(
-        "$ xrc_send_lat {} & xrc_send_lat {} $PEER_ADDR",
-        common_part.join(" "),
-        common_part.join(" ")
-    ));
-    let log = lab.run.log("server.log")?;
-    let arguments: Vec<OsString> =
-        std::iter::once(program(lab, "xrc_send_lat")).chain(common_part.map(Into::into)).collect();
-    let server = Side { argv: arguments.clone(), out: Box::new(log.try_clone()?), err: Box::new(log) };
-    let peer = lab.variable("PEER_ADDR")?;
-    let argv = arguments.into_iter().chain([peer.into()]).collect();
-    let client = Side { argv, out: Box::new(stdout()), err: Box::new(stderr()) };
+    let flags = latency_flags(device).join(" ");
+    say(&format!("$ xrc_send_lat {flags} & xrc_send_lat {flags} $PEER_ADDR"));
     let longest = limit.unwrap_or(Duration::from_secs(u64::from(u32::MAX)));
-    let endings = pair::run(lab, server, vec![client], Ready::Tcp(PORT), longest)?;
+    let log = lab.run.log("server.log")?;
+    let endings = latency(lab, log, Box::new(stdout()), Box::new(stderr()), longest)?;
     match endings.as_slice() {
         [Ending::Exited(0), Ending::Exited(0)] => Ok(0),
         [Ending::Exited(0), client] => status(*client, limit),
@@ -80,4 +73,26 @@ fn show(lab: &mut Lab, common: &Common) -> Result<i32> {
             bail!("server and client ended so: {endings:?}. The server said:\n{said}")
         }
     }
+}
+
+fn latency_flags(device: &str) -> [&str; 4] {
+    ["-d", device, "-n", ITERATIONS]
+}
+
+/// Runs xrc_send_lat between two processes of the guest; the table is the client's output. The endings: the server's,
+/// the client's.
+pub fn latency(
+    lab: &mut Lab,
+    server_log: File,
+    out: Sink,
+    err: Sink,
+    limit: Duration,
+) -> Result<Vec<Ending>> {
+    let program = lab.paths.built("examples").join("xrc_send_lat").into_os_string();
+    let flags = latency_flags(lab.device.verbs_name()).map(Into::into);
+    let argv: Vec<OsString> = std::iter::once(program).chain(flags).collect();
+    let peer = lab.variable("PEER_ADDR")?;
+    let client = Side { argv: argv.iter().cloned().chain([peer.into()]).collect(), out, err };
+    let server = Side { argv, out: Box::new(server_log.try_clone()?), err: Box::new(server_log) };
+    pair::run(lab, server, vec![client], Ready::Tcp(PORT), limit)
 }

@@ -8,7 +8,7 @@ mod setup;
 mod shell;
 
 pub use clean::clean;
-pub use demo::demo;
+pub use demo::{build_examples, demo, latency};
 pub use doctor::doctor;
 pub use run::run;
 pub use setup::setup;

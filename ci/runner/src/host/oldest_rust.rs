@@ -1,0 +1,141 @@
+//! The oldest Rust that the workspace names, as a Debian release ships it: unpacked, run by its own loader, and used
+//! for nothing but to see that the workspace still compiles with it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::apt::PrivateApt;
+use super::download::Download;
+use super::{finish, unpack};
+use crate::lock::Lock;
+use crate::paths::Paths;
+use crate::proc::capture;
+use crate::report::Step;
+
+/// The release whose compiler is the oldest that we support.
+const SUITE: &str = "trixie";
+const PACKAGE: &str = "rustc";
+/// What the compiler's package asks for to link with: the machine's own does that.
+const OWN_TOOLS: [&str; 4] = ["gcc", "cc", "libc6-dev", "binutils"];
+
+/// A compiler in `root`.
+#[derive(Clone, Debug)]
+pub struct OldestRust {
+    root: PathBuf,
+    /// As it names it: `1.85.1`.
+    pub version: String,
+}
+
+impl OldestRust {
+    fn open(root: PathBuf) -> Result<OldestRust> {
+        let mut rust = OldestRust { root, version: String::new() };
+        let text = capture(Command::new(rust.wrapper()).arg("--version"), Duration::from_secs(60))?;
+        rust.version = text.split_whitespace().nth(1).context("rustc names no version")?.to_owned();
+        Ok(rust)
+    }
+
+    /// A program that cargo can call as its compiler.
+    pub fn wrapper(&self) -> PathBuf {
+        self.root.join("rustc")
+    }
+
+    fn write_wrapper(root: &Path) -> Result<()> {
+        // It is linked with newer libraries than the machine's, and its build knows only Debian's own places. The
+        // folder is found from the script's own place, so that a clone may move.
+        let script = r#"#!/bin/sh
+root=$(dirname "$0")
+libraries=$root/usr/lib/x86_64-linux-gnu
+exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$root/usr/bin/rustc" --sysroot "$root/usr" "$@"
+"#;
+        let path = root.join("rustc");
+        fs::write(&path, script)?;
+        Ok(fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?)
+    }
+}
+
+fn unpacked(paths: &Paths) -> PathBuf {
+    paths.lab.join("oldest-rust")
+}
+
+/// The compiler, fetched and unpacked if it is not there yet.
+pub fn obtain(paths: &Paths) -> Result<OldestRust> {
+    let named = named_version(&paths.project)?;
+    let rust = match OldestRust::open(unpacked(paths)) {
+        Ok(rust) => rust,
+        Err(_) => fetch_and_unpack(paths)?,
+    };
+    ensure!(
+        rust.version == named || rust.version.starts_with(&format!("{named}.")),
+        "Cargo.toml names Rust {named} as the oldest, and the one to check with, of Debian's {SUITE}, is {}",
+        rust.version
+    );
+    Ok(rust)
+}
+
+/// The workspace's `rust-version`.
+fn named_version(project: &Path) -> Result<String> {
+    let manifest = fs::read_to_string(project.join("Cargo.toml")).context("Cargo.toml")?;
+    let line = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    Ok(line.context("Cargo.toml names no rust-version")?.trim().trim_matches('"').to_owned())
+}
+
+fn fetch_and_unpack(paths: &Paths) -> Result<OldestRust> {
+    let dir = paths.cache.join("oldest-rust");
+    fs::create_dir_all(&dir)?;
+    let _lock = Lock::exclusive(&paths.cache.join(".lock"), "the downloads")?;
+    let download = match Download::open(&dir) {
+        Some(download) => download,
+        None => fetch(paths, &dir)?,
+    };
+    let scratch = tempfile::Builder::new().prefix(".rust-").tempdir_in(&paths.lab)?;
+    let root = scratch.path().join("root");
+    unpack(&download.paths(&dir), &root, &format!("unpacking Rust {}", download.version))?;
+    OldestRust::write_wrapper(&root)?;
+    let to = unpacked(paths);
+    if to.exists() {
+        fs::remove_dir_all(&to)?;
+    }
+    fs::rename(&root, &to)?;
+    OldestRust::open(to)
+}
+
+fn fetch(paths: &Paths, dir: &Path) -> Result<Download> {
+    let archives = paths.cache.join("oldest-rust.part");
+    fs::create_dir_all(&archives)?;
+    let mut step = Step::begin(&format!("downloading Rust from Debian's {SUITE}"));
+    let apt = PrivateApt::new(&[SUITE], &archives)?;
+    apt.count_as_installed(&OWN_TOOLS)?;
+    apt.update(&mut step)?;
+    apt.fetch(&[PACKAGE.to_owned()], &mut step)?;
+    let version = apt.version(PACKAGE)?;
+    let fresh = tempfile::Builder::new().prefix(".rust-").tempdir_in(&paths.cache)?;
+    for entry in fs::read_dir(&archives)? {
+        let entry = entry?;
+        if entry.path().extension().is_some_and(|ext| ext == "deb") {
+            fs::rename(entry.path(), fresh.path().join(entry.file_name()))?;
+        }
+    }
+    let download = Download::record(fresh.path(), &format!("Debian {SUITE}"), &version)?;
+    fs::remove_dir_all(dir)?;
+    finish(fresh, dir)?;
+    fs::remove_dir_all(&archives)?;
+    step.done();
+    Ok(download)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manifest_names_a_version() {
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let version = named_version(&project).unwrap();
+        assert!(version.split('.').all(|part| part.parse::<u32>().is_ok()), "{version}");
+    }
+}

@@ -1,0 +1,169 @@
+//! The lab's promises that take guests of their own: `ci/lab run` as a person types it, and how it ends when something
+//! goes wrong. Two guests at a time, for a boot costs more than all else in these tests.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Scene, Tally, Test};
+use crate::proc::Process;
+use crate::suite::tree;
+
+pub fn tests() -> Vec<Test> {
+    vec![
+        Test::boots("complaint and dead model", 240, complaint_and_dead_model),
+        Test::boots("clone under tmp and Ctrl-C", 300, clone_and_interrupt),
+    ]
+}
+
+/// `ci/lab run` on its own, with its outputs in the scene's files.
+struct Run<'a> {
+    process: Process,
+    scene: &'a Scene<'a>,
+    name: &'static str,
+}
+
+impl<'a> Run<'a> {
+    fn start(
+        scene: &'a Scene,
+        name: &'static str,
+        project: &Path,
+        cwd: &Path,
+        argv: &[&str],
+    ) -> Result<Run<'a>> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("--project").arg(project).args(["--no-build", "run"]);
+        // What this run found out about KVM holds for a clone as well.
+        let accel = crate::host::kvm::recorded_in(scene.paths)
+            .map_or("tcg", |works| if works { "kvm" } else { "tcg" });
+        command.args(["--accel", accel, "--"]).args(argv);
+        command.current_dir(cwd).stdin(Stdio::null());
+        command.stdout(scene.log(&format!("{name}.out"))?).stderr(scene.log(&format!("{name}.err"))?);
+        Ok(Run { process: Process::spawn(&mut command)?, scene, name })
+    }
+
+    fn out(&self) -> String {
+        self.scene.text(&format!("{}.out", self.name))
+    }
+
+    fn err(&self) -> String {
+        self.scene.text(&format!("{}.err", self.name))
+    }
+
+    /// Waits until the command in the guest has written this line.
+    fn await_line(&mut self, line: &str) -> Result<()> {
+        let until = Instant::now() + self.scene.limit;
+        while !self.out().lines().any(|one| one == line) {
+            if self.process.wait(Duration::from_millis(50))?.is_some() || Instant::now() > until {
+                bail!("the command in the guest did not get as far as {line:?}: {}", self.err());
+            }
+        }
+        Ok(())
+    }
+
+    fn status(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let status = self.process.wait(limit)?;
+        status.with_context(|| {
+            format!("`{}` did not end within {} s: {}", self.name, limit.as_secs(), self.err())
+        })
+    }
+
+    /// Processes that the run has started, by their names.
+    fn children(&self) -> Result<Vec<(Pid, String)>> {
+        let id = self.process.id();
+        let list = fs::read_to_string(format!("/proc/{id}/task/{id}/children"))?;
+        let ids = list.split_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?));
+        let name =
+            |pid: Pid| fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).unwrap_or_default();
+        Ok(ids.map(|pid| (pid, name(pid).trim().to_owned())).collect())
+    }
+}
+
+fn ended(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    // A zombie has ended; whoever adopts it will see to it.
+    stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with('Z') || rest.is_empty())
+}
+
+fn complaint_and_dead_model(scene: &Scene) -> Result<Tally> {
+    let (project, here) = (scene.paths.project.as_path(), std::env::current_dir()?);
+    // The kernel's own words, as WARN() would print them.
+    let line = "echo '<4>WARNING: CPU: 0 PID: 1 at a test' > /dev/kmsg; echo output; exit 0";
+    let mut warned = Run::start(scene, "warned", project, &here, &["/bin/sh", "-c", line])?;
+    let mut orphan = Run::start(scene, "orphan", project, &here, &["/bin/sh", "-c", "echo up; sleep 600"])?;
+
+    orphan.await_line("up")?;
+    let children = orphan.children()?;
+    let model = children.iter().find(|(_, name)| name.starts_with("mlx5-model")).context("no model runs")?;
+    kill_process(model.0, Signal::KILL)?;
+    let status = orphan.status(Duration::from_secs(30))?;
+    ensure!(status.code() == Some(125), "with its model dead the run ended so: {status}");
+    ensure!(
+        orphan.err().contains("device model ended"),
+        "it was not said that the model died: {}",
+        orphan.err()
+    );
+    ensure!(children.iter().all(|(pid, _)| ended(*pid)), "processes are left: {children:?}");
+
+    let status = warned.status(scene.limit)?;
+    ensure!(status.code() == Some(125), "with a kernel's WARN the run ended so: {status}");
+    ensure!(warned.out() == "output\n", "output: {:?}", warned.out());
+    let said = warned.err();
+    let first = said.find("WARNING: CPU: 0 PID: 1 at a test").context("the complaint is not shown")?;
+    ensure!(
+        said.find("status was 0").is_some_and(|verdict| first < verdict),
+        "the complaint is not first: {said}"
+    );
+    Ok(Tally { passed: 2, ..Tally::default() })
+}
+
+/// Copies the sources, as a clone would have them.
+fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    for file in tree::files(from)? {
+        let target = to.join(&file);
+        fs::create_dir_all(target.parent().context("no parent")?)?;
+        fs::copy(from.join(&file), target)?;
+    }
+    Ok(())
+}
+
+fn clone_and_interrupt(scene: &Scene) -> Result<Tally> {
+    let here = std::env::current_dir()?;
+    let project = scene.paths.project.as_path();
+    let mut sleeper = Run::start(scene, "sleeper", project, &here, &["/bin/sh", "-c", "echo up; sleep 600"])?;
+
+    // Where the guest mounts afresh, with a name that needs quoting.
+    let folder = tempfile::Builder::new().prefix("lab, a test ").tempdir_in("/tmp")?;
+    let clone = folder.path().join("the clone");
+    copy_tree(project, &clone)?;
+    let cwd = folder.path().join("elsewhere");
+    fs::create_dir(&cwd)?;
+    fs::write(cwd.join("file"), [0, 159, 146, 150, 10])?;
+    let line = "cat file; ibv_devinfo -l >&2; ls \"$0/Cargo.toml\" >&2; echo back > \"$RDMA_XRC_RUN_DIR/back\"; exit 77";
+    let argv = ["/bin/sh", "-c", line, &clone.to_string_lossy()];
+    let mut other = Run::start(scene, "other", &clone, &cwd, &argv)?;
+
+    sleeper.await_line("up")?;
+    let children = sleeper.children()?;
+    ensure!(children.len() >= 2, "QEMU and the model should run: {children:?}");
+    kill_process(sleeper.process.pid(), Signal::INT)?;
+    let status = sleeper.status(Duration::from_secs(30))?;
+    ensure!(status.code() == Some(130), "after Ctrl-C the run ended so: {status} {:?}", status.signal());
+    ensure!(children.iter().all(|(pid, _)| ended(*pid)), "processes are left: {children:?}");
+
+    let status = other.status(scene.limit)?;
+    ensure!(status.code() == Some(77), "in the clone under /tmp: {status}: {}", other.err());
+    let out = fs::read(scene.dir.join("other.out"))?;
+    ensure!(out == [0, 159, 146, 150, 10], "output: {out:?}");
+    ensure!(other.err().contains(scene.common.device.verbs_name()), "no device there: {}", other.err());
+    ensure!(other.err().contains("Cargo.toml"), "the clone is not seen in the guest: {}", other.err());
+    let back = clone.join("target/lab/runs/latest").join(OsStr::new("back"));
+    ensure!(fs::read_to_string(&back)? == "back\n", "what the guest wrote did not come back");
+    Ok(Tally { passed: 2, ..Tally::default() })
+}
