@@ -149,7 +149,13 @@ impl<'a> XrcDomainOptions<'a> {
             // The standard library creates only what it opens for writing.
             options.custom_flags(libc::O_CREAT).mode(self.mode);
         }
-        let file = options.open(&self.path).map_err(|source| at(Error::os("open", source)))?;
+        let file = options.open(&self.path).map_err(|source| {
+            let error = at(Error::os("open", source));
+            match error.kind() {
+                ErrorKind::PermissionDenied => error.detail("the file must be readable to join its domain"),
+                _ => error,
+            }
+        })?;
         let domain = Domain::open(self.context.verbs(), Some(file.as_fd()), self.create, self.exclusive)
             .map_err(at)?;
         Ok(XrcDomain { domain, path: Some(self.path.into()) })

@@ -1,4 +1,90 @@
-//! Safe Rust over the XRC verbs of rdma-core.
+//! Safe Rust over the XRC verbs of rdma-core: InfiniBand's eXtended Reliable Connected transport.
+//!
+//! With XRC one connection between two machines serves every process on them: the sender names, in each
+//! message, the SRQ that is to receive it.
+//!
+//! ```no_run
+//! use rdma_xrc::{ConnectOptions, LocalPort, devices};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let context = devices()?.find("mlx5_0")?.open()?;
+//! let pd = context.create_pd()?;
+//! let pool = pd.pool(64, 4096)?;
+//! let (mut send_cq, mut receive_cq) = (context.create_cq(64)?, context.create_cq(64)?);
+//!
+//! let domain = context.create_xrc_domain()?;
+//! let mut srq = domain.create_srq(&pd, &receive_cq).max_wr(32).pool(&pool).build()?;
+//! let mut target = domain.create_target()?;
+//! let mut initiator = pd.create_initiator(&send_cq).max_send_wr(32).pool(&pool).build()?;
+//!
+//! // What the peer must know. Send it any way you like: `to_bytes`, or as one word of text.
+//! let port = LocalPort::query(&context, 1)?;
+//! let mine = port.endpoint(&initiator, &target, &srq)?;
+//! let peer = mine; // Here the peer is ourselves.
+//! target.connect(&port, &peer, &ConnectOptions::new())?;
+//! initiator.connect(&port, &peer, &ConnectOptions::new())?;
+//!
+//! srq.post(pool.take().ok_or("no free buffer")?, 1)?;
+//! let mut buf = pool.take().ok_or("no free buffer")?;
+//! buf.set_len(5);
+//! buf.copy_from_slice(b"hello");
+//! initiator.send(peer.srq, buf, 2)?;
+//!
+//! let mut done = Vec::new();
+//! while receive_cq.poll(&mut done, 1)? == 0 {}
+//! let message = done.remove(0);
+//! message.status?;
+//! assert_eq!(message.buf.as_deref(), Some(&b"hello"[..]));
+//! while send_cq.poll(&mut done, 1)? == 0 {}
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Objects
+//! ```text
+//! Device ─▶ Context ─┬─▶ ProtectionDomain ─┬─▶ Pool ─▶ Buf
+//!                    │                     ├─▶ Initiator ◀── CompletionQueue
+//!                    ├─▶ CompletionQueue   │
+//!                    └─▶ XrcDomain ─┬──────┴─▶ XrcSrq ◀── CompletionQueue
+//!                                   └─▶ Target
+//! ```
+//! The two ends of a connection are types: an [`Initiator`] sends and has nothing of a receiver, a
+//! [`Target`] has no queue at all, and what a peer sends arrives at an [`XrcSrq`]. An SRQ's number and a
+//! queue pair's are types too, so neither is taken for the other.
+//!
+//! # Features
+//! * `bindgen` (default): the bindings are generated from the installed headers, which needs libclang.
+//!   Without it the checked-in ones serve.
+//! * `serde`: [`Endpoint`] can be serialised, as its text or its bytes.
+//!
+//! # What to install
+//! rdma-core 44 or later with its headers: `libibverbs-dev` and `ibverbs-providers` on Debian and Ubuntu,
+//! `rdma-core-devel` and `libibverbs` on Fedora and RHEL. Processes need to lock memory: `ulimit -l`.
+//!
+//! # Threads
+//! Everything can go to another thread. Posting and polling take `&mut`, so what several threads use at
+//! once is behind a lock of theirs; one completion queue a thread needs none. Pools, contexts, domains
+//! and the like are shared by reference.
+//!
+//! # Cleaning up
+//! Drop things in any order: what is made from an object keeps it. Where a program wants to know, `close`
+//! gives the object back with the reason if it is refused. `Drop` never panics; if the kernel refuses it,
+//! the object is leaked with all it needs and a [`tracing`] event says so. Destroying a queue drops what
+//! it had in flight: buffers go back to their pools, and completions that were not polled are counted by
+//! [`CompletionQueue::stale_completions`]. In a forked child, drops do nothing.
+//!
+//! # Safety
+//! No safe call causes undefined behaviour, whatever is dropped, forgotten or reordered, and whatever a
+//! peer sends. A [`Buf`] is its owner's alone until it is posted, and the queue's alone until it
+//! completes; peers cannot reach its memory by address. `unsafe` is denied outside one private module,
+//! and the argument is written there and in the bookkeeping beside it. It takes the kernel, the provider
+//! and the device at their word: that a device writes only where it was told, that a completion means
+//! what it says, that a destroyed queue is done. Where a provider is known not to keep to that, the crate
+//! sees to it. Setting `MLX5_SINGLE_THREADED=1` takes away the locks that all this assumes.
+//!
+//! # What is not wrapped
+//! RDMA writes, reads and atomics; completion channels; asynchronous events; opening another process's
+//! target by number; extended completion queues and work requests. None of it can be named here.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
