@@ -117,6 +117,11 @@ impl SharedReceiveQueue {
         }
     }
 
+    /// Entries taken so far; a driver never posts more than its size ahead of this.
+    pub fn taken(&self) -> u16 {
+        self.taken
+    }
+
     /// Whether it keeps the CQ in use.
     pub fn completes_in(&self, number: u32) -> bool {
         matches!(self.kind, SrqKind::Xrc { cqn, .. } if cqn == number)

@@ -62,7 +62,7 @@ impl<'a> End<'a> {
     pub fn check(&self, store: Store, length: u64) -> Result<(), TransferFault> {
         let mut left = length;
         for piece in self.pieces {
-            let n = piece.len().min(left);
+            let n = piece.size().min(left);
             if let Piece::Memory { address, key, .. } = *piece {
                 if n > 0 {
                     store.keys.check(&self.who, key, self.access, address, n)?;
@@ -116,7 +116,7 @@ impl<'a> End<'a> {
     /// The next run of at most `length` bytes, which is used up by this.
     fn run(&mut self, store: Store, length: usize) -> Result<Run, TransferFault> {
         while let Some(piece) = self.pieces.first() {
-            let left = piece.len() - self.used;
+            let left = piece.size() - self.used;
             if left == 0 {
                 self.pieces = &self.pieces[1..];
                 self.used = 0;

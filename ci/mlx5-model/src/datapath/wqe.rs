@@ -36,7 +36,7 @@ pub enum Piece {
 
 impl Piece {
     /// Its length.
-    pub fn len(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         match *self {
             Self::Memory { length, .. } => length.into(),
             Self::Inline { length, .. } => length as u64,
@@ -219,7 +219,7 @@ impl Wqe {
                     key: self.field(from, wqe_data::KEY) as u32,
                 }
             };
-            self.total += piece.len();
+            self.total += piece.size();
             self.pieces.push(piece);
         }
         Ok(())

@@ -1,0 +1,356 @@
+//! A driver in miniature: brings up a device and makes objects, as the real ones do, from guest memory that is a
+//! file. Tests play the guest with it.
+#![allow(dead_code, missing_docs)]
+
+use std::{fs::File, path::Path};
+
+use mlx5_model::{
+    bits::{Field, put},
+    command::opcode::Opcode,
+    device::Device,
+    fields::{
+        command_entry, command_in, command_out, cqc, eqc, mailbox, mkc, qpc, srq_next, wqe_data, xrc_srqc,
+    },
+    hw::{ANY_QPN, AccessMode, ReceiveQueueType, Service},
+};
+
+pub const MEMORY: u64 = 8 << 20;
+const COMMAND_QUEUE: u64 = 0x1000;
+const INPUT_BOXES: u64 = 0x10_000;
+const OUTPUT_BOXES: u64 = 0x80_000;
+const FREE: u64 = 0x100_000;
+const TOKEN: u64 = 0x5a;
+
+/// The device and its guests.
+pub struct Rig {
+    pub device: Device,
+    free: Vec<u64>,
+    pub uar: Vec<u32>,
+    pub eqn: Vec<u32>,
+    /// Every input that went through [`Rig::raw`].
+    pub history: Vec<Vec<u8>>,
+}
+
+pub struct Queue {
+    pub number: u32,
+    pub buffer: u64,
+    pub doorbell: u64,
+}
+
+#[derive(Clone, Copy)]
+pub struct Region {
+    pub key: u32,
+    pub at: u64,
+}
+
+/// A queue pair in its own words: XRC initiator, XRC target or RC.
+pub enum Role {
+    Initiator,
+    Target(u32),
+    Rc,
+}
+
+fn memory_file(name: &str) -> File {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    file.set_len(MEMORY).unwrap();
+    file
+}
+
+impl Rig {
+    /// A device whose guests have memory and nothing else.
+    pub fn bare(name: &str, guests: usize) -> Self {
+        let mut device = Device::new(guests);
+        for (n, g) in device.guests.iter_mut().enumerate() {
+            g.memory.map(0, MEMORY, memory_file(&format!("{name}{n}")), 0).unwrap();
+        }
+        Self {
+            device,
+            free: vec![FREE; guests],
+            uar: vec![0; guests],
+            eqn: vec![0; guests],
+            history: Vec::new(),
+        }
+    }
+
+    /// A device whose drivers are up.
+    pub fn up(name: &str, guests: usize) -> Self {
+        let mut rig = Self::bare(name, guests);
+        for g in 0..guests {
+            rig.device.bar_write(g, 0x10, &COMMAND_QUEUE.to_be_bytes());
+            rig.ok(g, Opcode::ENABLE_HCA, &[], 16);
+            rig.ok(g, Opcode::INIT_HCA, &[], 16);
+            rig.uar[g] = rig.made(g, Opcode::ALLOC_UAR, &[]);
+            let page = rig.alloc(g, 0x1000);
+            let mut eq = vec![0; 272 - 16];
+            eqc::LOG_EQ_SIZE.set(&mut eq, 6);
+            eqc::UAR_PAGE.set(&mut eq, rig.uar[g].into());
+            eq.extend_from_slice(&page.to_be_bytes());
+            rig.eqn[g] = rig.made(g, Opcode::CREATE_EQ, &eq);
+        }
+        rig
+    }
+
+    pub fn alloc(&mut self, guest: usize, bytes: u64) -> u64 {
+        let at = self.free[guest];
+        self.free[guest] += bytes.next_multiple_of(0x1000);
+        assert!(self.free[guest] <= MEMORY);
+        at
+    }
+
+    pub fn read<const N: usize>(&self, guest: usize, at: u64) -> [u8; N] {
+        let mut b = [0; N];
+        self.device.guests[guest].memory.read(at, &mut b).unwrap();
+        b
+    }
+
+    pub fn write(&self, guest: usize, at: u64, bytes: &[u8]) {
+        self.device.guests[guest].memory.write(at, bytes).unwrap();
+    }
+
+    /// Mailboxes that a message of the length needs.
+    fn boxes(length: usize) -> u64 {
+        length.saturating_sub(16).div_ceil(512) as u64
+    }
+
+    /// Issues a command through queue, mailboxes and doorbell; `input` is whole, with its head.
+    pub fn raw(&mut self, guest: usize, input: &[u8], output: usize) -> Vec<u8> {
+        self.history.push(input.to_vec());
+        self.issue(guest, input, output);
+        let entry: [u8; command_entry::BYTES] = self.read(guest, COMMAND_QUEUE);
+        assert_eq!(command_entry::OWNER.get(&entry), 0, "the command was handed back");
+        assert_eq!(command_entry::DELIVERY.get(&entry), 0);
+        let mut out = entry[32..48].to_vec();
+        for n in 0..Self::boxes(output) {
+            out.extend_from_slice(&self.read::<512>(guest, OUTPUT_BOXES + n * 0x400));
+        }
+        out.truncate(output);
+        out
+    }
+
+    /// Issues a command and does not look at the answer.
+    pub fn issue(&mut self, guest: usize, input: &[u8], output: usize) {
+        let mut entry = [0; command_entry::BYTES];
+        command_entry::INPUT_LENGTH.set(&mut entry, input.len() as u64);
+        command_entry::OUTPUT_LENGTH.set(&mut entry, output as u64);
+        command_entry::INPUT_MAILBOX.set(&mut entry, INPUT_BOXES);
+        command_entry::OUTPUT_MAILBOX.set(&mut entry, OUTPUT_BOXES);
+        command_entry::TOKEN.set(&mut entry, TOKEN);
+        command_entry::OWNER.set(&mut entry, 1);
+        put(&mut entry, 16, &input[..input.len().min(16)]);
+        self.write(guest, COMMAND_QUEUE, &entry);
+        for (first, count) in [(INPUT_BOXES, Self::boxes(input.len())), (OUTPUT_BOXES, Self::boxes(output))] {
+            for n in 0..count {
+                let mut b = [0; mailbox::BYTES];
+                if first == INPUT_BOXES {
+                    let part = &input[16 + n as usize * 512..];
+                    put(&mut b, 0, &part[..part.len().min(512)]);
+                }
+                mailbox::TOKEN.set(&mut b, TOKEN);
+                mailbox::BLOCK_NUMBER.set(&mut b, n);
+                mailbox::NEXT.set(&mut b, first + (n + 1) * 0x400);
+                self.write(guest, first + n * 0x400, &b);
+            }
+        }
+        self.device.bar_write(guest, 0x18, &1u32.to_be_bytes());
+    }
+
+    /// Issues a command with that body behind the head; answers with the status and the whole output.
+    pub fn command(
+        &mut self,
+        guest: usize,
+        opcode: Opcode,
+        object: u32,
+        body: &[u8],
+        output: usize,
+    ) -> Vec<u8> {
+        let mut input = vec![0; 16];
+        command_in::OPCODE.set(&mut input, opcode as u64);
+        command_in::OBJECT.set(&mut input, object.into());
+        input.extend_from_slice(body);
+        self.raw(guest, &input, output)
+    }
+
+    pub fn status(&mut self, guest: usize, opcode: Opcode, object: u32, body: &[u8]) -> u64 {
+        command_out::STATUS.get(&self.command(guest, opcode, object, body, 16))
+    }
+
+    pub fn ok(&mut self, guest: usize, opcode: Opcode, body: &[u8], output: usize) -> Vec<u8> {
+        let out = self.command(guest, opcode, 0, body, output);
+        assert_eq!(command_out::STATUS.get(&out), 0, "{opcode:?} {:#x}", command_out::SYNDROME.get(&out));
+        out
+    }
+
+    pub fn made(&mut self, guest: usize, opcode: Opcode, body: &[u8]) -> u32 {
+        command_out::OBJECT.get32(&self.ok(guest, opcode, body, 16))
+    }
+
+    pub fn cq(&mut self, guest: usize, log_size: u64) -> Queue {
+        let (buffer, doorbell) = (self.alloc(guest, 64 << log_size), self.alloc(guest, 8));
+        let mut c = vec![0; 272 - 16];
+        cqc::LOG_CQ_SIZE.set(&mut c, log_size);
+        cqc::UAR_PAGE.set(&mut c, self.uar[guest].into());
+        cqc::C_EQN_OR_APU_ELEMENT.set(&mut c, self.eqn[guest].into());
+        cqc::DBR_ADDR.set(&mut c, doorbell);
+        for n in 0..(64u64 << log_size).div_ceil(0x1000) {
+            c.extend_from_slice(&(buffer + n * 0x1000).to_be_bytes());
+        }
+        Queue { number: self.made(guest, Opcode::CREATE_CQ, &c), buffer, doorbell }
+    }
+
+    /// A page of memory, registered with all rights.
+    pub fn region(&mut self, guest: usize, pd: u32) -> Region {
+        let at = self.alloc(guest, 0x1000);
+        let mut c = vec![0; 272 - 16];
+        for f in [mkc::A, mkc::RW, mkc::RR, mkc::LW, mkc::LR] {
+            f.set(&mut c, 1);
+        }
+        mkc::ACCESS_MODE_1_0.set(&mut c, AccessMode::PageList as u64);
+        mkc::QPN.set(&mut c, ANY_QPN.into());
+        mkc::PD.set(&mut c, pd.into());
+        mkc::START_ADDR.set(&mut c, at);
+        mkc::LEN.set(&mut c, 0x1000);
+        mkc::LOG_PAGE_SIZE.set(&mut c, 12);
+        c.extend_from_slice(&at.to_be_bytes());
+        Region { key: self.made(guest, Opcode::CREATE_MKEY, &c) << 8, at }
+    }
+
+    /// An XRC SRQ with 8 entries of one data segment, linked in order.
+    pub fn xrc_srq(&mut self, guest: usize, pd: u32, xrcd: u32, cqn: u32) -> Queue {
+        let (buffer, doorbell) = (self.alloc(guest, 0x1000), self.alloc(guest, 8));
+        let mut c = vec![0; 272 - 16];
+        xrc_srqc::LOG_XRC_SRQ_SIZE.set(&mut c, 3);
+        xrc_srqc::LOG_RQ_STRIDE.set(&mut c, 1);
+        xrc_srqc::XRCD.set(&mut c, xrcd.into());
+        xrc_srqc::CQN.set(&mut c, cqn.into());
+        xrc_srqc::USER_INDEX.set(&mut c, 0x77);
+        xrc_srqc::PD.set(&mut c, pd.into());
+        xrc_srqc::DB_RECORD_ADDR_L.set(&mut c, doorbell >> 2);
+        c.extend_from_slice(&buffer.to_be_bytes());
+        for n in 0..8u64 {
+            let mut head = [0; 16];
+            srq_next::NEXT_INDEX.set(&mut head, (n + 1) % 8);
+            self.write(guest, buffer + n * 32, &head);
+        }
+        Queue { number: self.made(guest, Opcode::CREATE_XRC_SRQ, &c), buffer, doorbell }
+    }
+
+    /// Posts the nth receive (from 0) to an SRQ.
+    pub fn post_receive(&mut self, guest: usize, srq: &Queue, n: u32, to: Region, length: u32) {
+        let mut segment = [0; 16];
+        wqe_data::BYTE_COUNT.set(&mut segment, length.into());
+        wqe_data::KEY.set(&mut segment, to.key.into());
+        wqe_data::ADDRESS.set(&mut segment, to.at);
+        self.write(guest, srq.buffer + u64::from(n % 8) * 32 + 16, &segment);
+        self.write(guest, srq.doorbell, &(n + 1).to_be_bytes());
+    }
+
+    pub fn qp(&mut self, guest: usize, pd: u32, cqn: u32, role: Role) -> Queue {
+        let (buffer, doorbell) = (self.alloc(guest, 0x1000), self.alloc(guest, 8));
+        let mut c = vec![0; 272 - 16];
+        let q = |c: &mut Vec<u8>, f: Field, v: u64| f.within(8).set(c, v);
+        q(&mut c, qpc::ST, if matches!(role, Role::Rc) { Service::Rc } else { Service::Xrc } as u64);
+        q(&mut c, qpc::RQ_TYPE, ReceiveQueueType::Absent as u64);
+        q(&mut c, qpc::PD, pd.into());
+        q(&mut c, qpc::CQN_SND, cqn.into());
+        q(&mut c, qpc::UAR_PAGE, self.uar[guest].into());
+        q(&mut c, qpc::DBR_ADDR, doorbell);
+        q(&mut c, qpc::LOG_SQ_SIZE, 5);
+        q(&mut c, qpc::USER_INDEX, 0x55);
+        if let Role::Target(xrcd) = role {
+            q(&mut c, qpc::NO_SQ, 1);
+            q(&mut c, qpc::XRCD, xrcd.into());
+        }
+        c.extend_from_slice(&buffer.to_be_bytes());
+        Queue { number: self.made(guest, Opcode::CREATE_QP, &c), buffer, doorbell }
+    }
+
+    /// RESET to RTS towards the QP of the guest.
+    pub fn connect(&mut self, guest: usize, qpn: u32, to: (usize, u32), timeout: u64, rnr_retry: u64) {
+        let lid = self.device.guests[to.0].lid;
+        let mut body = vec![0; 272 - 16];
+        let q = |c: &mut Vec<u8>, f: Field, v: u64| f.within(8).set(c, v);
+        for f in [qpc::RRE, qpc::RWE, qpc::RAE] {
+            q(&mut body, f, 1);
+        }
+        q(&mut body, qpc::MTU, 3);
+        q(&mut body, qpc::REMOTE_QPN, to.1.into());
+        q(&mut body, qpc::PRIMARY_ADDRESS_PATH__RLID, lid.into());
+        q(&mut body, qpc::MIN_RNR_NAK, 1);
+        q(&mut body, qpc::PRIMARY_ADDRESS_PATH__ACK_TIMEOUT, timeout);
+        q(&mut body, qpc::RNR_RETRY, rnr_retry);
+        for opcode in [Opcode::RST2INIT_QP, Opcode::INIT2RTR_QP, Opcode::RTR2RTS_QP] {
+            assert_eq!(self.status(guest, opcode, qpn, &body), 0, "{opcode:?}");
+        }
+    }
+
+    /// Posts a work request of segments as the next one (`block` is its place) and rings.
+    pub fn post(&mut self, guest: usize, qp: &Queue, block: u16, opcode: u8, segments: &[[u8; 16]]) -> u16 {
+        let mut wqe = vec![0; 16];
+        wqe[1..3].copy_from_slice(&block.to_be_bytes());
+        wqe[3] = opcode;
+        wqe[4..8].copy_from_slice(&(qp.number << 8 | (segments.len() as u32 + 1)).to_be_bytes());
+        // Always a completion.
+        wqe[11] = 8;
+        segments.iter().for_each(|s| wqe.extend_from_slice(s));
+        self.write(guest, qp.buffer + u64::from(block % 32) * 64, &wqe);
+        let next = block + wqe.len().div_ceil(64) as u16;
+        self.write(guest, qp.doorbell + 4, &u32::from(next).to_be_bytes());
+        let uar = u64::from(self.uar[guest]) * 0x1000;
+        self.device.bar_write(guest, uar + 0x800, &wqe[..8]);
+        next
+    }
+
+    /// Serves all there is to do, timers included, for a while.
+    pub fn settle(&mut self) {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while self.device.run(100) || self.device.engine.next_timer().is_some() {
+            assert!(std::time::Instant::now() < end, "the device does not come to rest");
+        }
+    }
+
+    /// Makes room in a CQ by having read all of it.
+    pub fn drain(&mut self, guest: usize, cq: &Queue) {
+        let out = self.command(guest, Opcode::QUERY_CQ, cq.number, &[], 272);
+        let producer = cqc::PRODUCER_COUNTER.get32(&out[16..]);
+        self.write(guest, cq.doorbell, &producer.to_be_bytes());
+    }
+
+    /// The nth completion of a CQ: opcode, syndrome, QP, user index, counter, bytes.
+    pub fn completion(&self, guest: usize, cq: &Queue, n: u64) -> [u8; 64] {
+        self.read(guest, cq.buffer + n * 64)
+    }
+}
+
+/// Segment: data behind a key.
+pub fn data(region: Region, length: u32) -> [u8; 16] {
+    let mut s = [0; 16];
+    wqe_data::BYTE_COUNT.set(&mut s, length.into());
+    wqe_data::KEY.set(&mut s, region.key.into());
+    wqe_data::ADDRESS.set(&mut s, region.at);
+    s
+}
+
+/// Segment: the receiver's SRQ.
+pub fn xrc(srqn: u32) -> [u8; 16] {
+    let mut s = [0; 16];
+    s[..4].copy_from_slice(&srqn.to_be_bytes());
+    s
+}
+
+/// Segment: a remote address.
+pub fn remote(region: Region) -> [u8; 16] {
+    let mut s = [0; 16];
+    s[..8].copy_from_slice(&region.at.to_be_bytes());
+    s[8..12].copy_from_slice(&region.key.to_be_bytes());
+    s
+}
+
+/// Segment: operands of an atomic.
+pub fn atomic(swap_or_add: u64, compare: u64) -> [u8; 16] {
+    let mut s = [0; 16];
+    s[..8].copy_from_slice(&swap_or_add.to_be_bytes());
+    s[8..].copy_from_slice(&compare.to_be_bytes());
+    s
+}
