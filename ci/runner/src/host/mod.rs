@@ -5,6 +5,7 @@ pub mod download;
 pub mod initramfs;
 pub mod kernel;
 pub mod kvm;
+pub mod oldest_rust;
 pub mod packages;
 pub mod qemu;
 

@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::{Scene, Tally, Test, tree};
 use crate::console;
+use crate::host::oldest_rust;
 use crate::proc::{run_logged, run_status, system_command};
 
 /// A device name that no machine has.
@@ -20,6 +21,7 @@ pub fn tests() -> Vec<Test> {
         }),
         Test::host("documentation", 1200, documentation),
         Test::host("unit tests", 1500, unit_tests),
+        Test::host("oldest Rust", 1500, oldest_rust),
         Test::host("checked-in bindings", 600, |scene| cargo(scene, &["check", "--no-default-features"])),
         Test::host("device tests without a device", 600, without_a_device),
     ]
@@ -33,6 +35,17 @@ fn cargo(scene: &Scene, arguments: &[&str]) -> Result<Tally> {
 fn documentation(scene: &Scene) -> Result<Tally> {
     let mut command = scene.paths.cargo();
     command.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+    run_logged(&mut command, &mut scene.log("output")?, scene.limit, None)?;
+    Ok(Tally::ONE)
+}
+
+/// The whole workspace compiles with the oldest Rust that it names.
+fn oldest_rust(scene: &Scene) -> Result<Tally> {
+    let rust = oldest_rust::obtain(scene.paths)?;
+    let mut command = scene.paths.cargo();
+    command.args(["check", "--workspace", "--all-targets"]);
+    // Apart from the rest, which would else be compiled anew by whichever compiler comes next.
+    command.env("CARGO_TARGET_DIR", scene.paths.lab.join("oldest-rust-target")).env("RUSTC", rust.wrapper());
     run_logged(&mut command, &mut scene.log("output")?, scene.limit, None)?;
     Ok(Tally::ONE)
 }
