@@ -25,7 +25,9 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
-use rdma_xrc::{Context, Device, DeviceAttributes, GidEntry, GidType, LinkLayer, PortAttributes, XrcSupport};
+use rdma_xrc::{
+    Context, Device, DeviceAttributes, ErrorKind, GidEntry, GidType, LinkLayer, PortAttributes, XrcSupport,
+};
 
 /// RDMA devices, their ports, and whether XRC works on them.
 #[derive(Debug, Parser)]
@@ -48,6 +50,9 @@ struct Options {
     verbose: bool,
 }
 
+const NO_DEVICES: &str =
+    "no IB devices found: are ib_uverbs and a device's driver loaded? (`rdma link` shows the devices)";
+
 fn main() -> ExitCode {
     let options = Options::parse();
     match run(&options) {
@@ -62,9 +67,13 @@ fn main() -> ExitCode {
 
 /// Whether everything that was asked for could be read.
 fn run(options: &Options) -> Result<bool, Box<dyn std::error::Error>> {
-    let list = rdma_xrc::devices()?;
+    let list = match rdma_xrc::devices() {
+        // What a kernel without ib_uverbs answers.
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Err(NO_DEVICES.into()),
+        list => list?,
+    };
     if list.is_empty() {
-        return Err("no IB devices found: is a driver loaded? (`rdma link` shows what the kernel has)".into());
+        return Err(NO_DEVICES.into());
     }
     let chosen: Vec<Device> = match &options.device {
         Some(name) => vec![list.find(name)?],

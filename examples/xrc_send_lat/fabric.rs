@@ -46,7 +46,14 @@ pub struct Queues {
 impl Fabric {
     /// Find the device and see that it and its port can be used.
     pub fn open(options: &Options) -> Result<Fabric, Failure> {
-        let devices = rdma_xrc::devices()?;
+        let devices = match rdma_xrc::devices() {
+            // What a kernel without ib_uverbs answers.
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Err(Failure::NoDevice),
+            devices => devices?,
+        };
+        if devices.is_empty() {
+            return Err(Failure::NoDevice);
+        }
         let device = match &options.device {
             Some(name) => devices.find(name)?,
             None => devices.iter().next().cloned().ok_or(Failure::NoDevice)?,

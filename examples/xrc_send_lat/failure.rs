@@ -27,7 +27,9 @@ impl Work {
 /// Why the test ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    #[error("no IB devices found: is a driver loaded? (`rdma link` shows what the kernel has)")]
+    #[error(
+        "no IB devices found: are ib_uverbs and a device's driver loaded? (`rdma link` shows the devices)"
+    )]
     NoDevice,
 
     #[error("{device} has no XRC, take another device or driver: {reason}")]
