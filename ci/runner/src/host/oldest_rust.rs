@@ -21,7 +21,7 @@ use crate::report::Step;
 const SUITE: &str = "trixie";
 const PACKAGE: &str = "rustc";
 /// What the compiler's package asks for to link with: the machine's own does that.
-const OWN_TOOLS: [&str; 4] = ["gcc", "cc", "libc6-dev", "binutils"];
+const OWN_TOOLS: [&str; 3] = ["gcc", "libc-dev", "binutils"];
 
 /// A compiler in `root`.
 #[derive(Clone, Debug)]
