@@ -303,6 +303,8 @@ impl Lab {
         }
         self.qemu.kill();
         if let Some(model) = &mut self.model {
+            // It ends by itself when its guest is gone, with its report written.
+            let _ = model.wait(GRACE);
             model.stop();
         }
         // What only this boot could use; the logs stay.

@@ -1,4 +1,4 @@
-//! The part that runs inside the guest: the first process ([`init`]) and the agent that runs commands.
+//! The part that runs inside the guest: the first process ([`init()`]) and the agent that runs commands.
 
 mod agent;
 mod init;
