@@ -35,7 +35,14 @@ impl QueueBuffer {
         if ((pages.len() as u64) << shift) < offset.saturating_add(length) {
             return Err(Refusal::new(Status::BadParameter, Syndrome::ShortPageList));
         }
+        let mut pages = pages;
+        pages.truncate((offset + length).div_ceil(1 << shift) as usize);
         Ok(Self { pages: pages.into(), shift, offset, length })
+    }
+
+    /// Pages that it needs.
+    pub fn pages(&self) -> usize {
+        self.pages.len()
     }
 
     /// Bytes in the queue.

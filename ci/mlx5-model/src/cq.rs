@@ -117,6 +117,10 @@ impl Object for CompletionQueue {
     fn guest(&self) -> GuestId {
         self.guest
     }
+
+    fn listed_pages(&self) -> usize {
+        self.buffer.pages()
+    }
 }
 
 /// Whether index `a` is ahead of `b`, in 24 bits.

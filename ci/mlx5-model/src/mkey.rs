@@ -86,6 +86,10 @@ impl Object for MemoryKey {
     fn guest(&self) -> GuestId {
         self.guest
     }
+
+    fn listed_pages(&self) -> usize {
+        self.pages.len()
+    }
 }
 
 impl MemoryKey {
@@ -276,6 +280,25 @@ pub mod tests {
         assert!(check(WHO, u32::MAX, Access::RemoteRead).is_err());
         assert!(check(Accessor { pd: 8, ..WHO }, n, Access::RemoteRead).is_err());
         assert!(check(Accessor { guest: 1, ..WHO }, n, Access::RemoteRead).is_err());
+    }
+
+    #[test]
+    fn page_lists_have_a_common_limit() {
+        let mut o = Objects::default();
+        let list = vec![0; 1 << 22];
+        let mut keys = Vec::new();
+        let refused = loop {
+            match o.insert(key(7, 0, 8, &list).unwrap()) {
+                Ok(n) => keys.push(n),
+                Err(refusal) => break refusal,
+            }
+            assert!(keys.len() <= 16);
+        };
+        assert_eq!((refused.syndrome, keys.len()), (Syndrome::TooManyObjects, 16));
+        o.remove::<MemoryKey>(0, keys[0]).unwrap();
+        o.insert(key(7, 0, 8, &list).unwrap()).unwrap();
+        o.clear(0);
+        o.insert(key(7, 0, 8, &list).unwrap()).unwrap();
     }
 
     #[test]

@@ -25,6 +25,8 @@ const LAST_NUMBER: u32 = 0xff_fffe;
 pub const LOG_MAX_OBJECTS: u32 = 16;
 /// Log of the most memory keys.
 pub const LOG_MAX_MKEYS: u32 = 20;
+/// The most page addresses that all objects together may list: what a guest can make the model allocate.
+const MAX_LISTED_PAGES: usize = 1 << 26;
 
 /// Kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -56,6 +58,11 @@ pub enum Kind {
 pub trait Object {
     /// The guest whose it is.
     fn guest(&self) -> GuestId;
+
+    /// Page addresses that it lists.
+    fn listed_pages(&self) -> usize {
+        0
+    }
 }
 
 /// An object that is nothing but its number.
@@ -141,6 +148,7 @@ impl<T: Object> Table<T> {
 #[derive(Debug)]
 pub struct Objects {
     numbers: Numbers,
+    listed_pages: usize,
     /// Protection domains.
     pub pds: Table<Domain>,
     /// XRC domains.
@@ -178,6 +186,7 @@ impl Default for Objects {
     fn default() -> Self {
         Self {
             numbers: Numbers { next: FIRST_NUMBER, used: HashSet::new() },
+            listed_pages: 0,
             pds: Table::new(Kind::Pd, Syndrome::NoSuchPd, LOG_MAX_OBJECTS),
             xrcds: Table::new(Kind::Xrcd, Syndrome::NoSuchXrcd, LOG_MAX_OBJECTS),
             transport_domains: Table::new(
@@ -221,11 +230,18 @@ impl Objects {
 
     /// Keeps a new object and names it.
     pub fn insert<T: Stored>(&mut self, object: T) -> Result<u32, Refusal> {
+        let listed_pages = self.listed_pages + object.listed_pages();
+        if listed_pages > MAX_LISTED_PAGES {
+            return Err(Refusal::new(Status::LimitExceeded, Syndrome::TooManyObjects));
+        }
         // The numbers are lent apart from the tables while the object goes in.
         let mut numbers =
             std::mem::replace(&mut self.numbers, Numbers { next: FIRST_NUMBER, used: HashSet::new() });
         let result = Self::insert_into(&mut numbers, T::table(self), object);
         self.numbers = numbers;
+        if result.is_ok() {
+            self.listed_pages = listed_pages;
+        }
         result
     }
 
@@ -235,6 +251,7 @@ impl Objects {
         table.owned(guest, number)?;
         let object = table.items.remove(&number).ok_or(Refusal::missing(table.missing))?;
         self.numbers.used.remove(&number);
+        self.listed_pages -= object.listed_pages();
         Ok(object)
     }
 
@@ -260,22 +277,28 @@ impl Objects {
 
     /// Ends everything of the guest's.
     pub fn clear(&mut self, guest: GuestId) {
-        fn clear<T: Object>(numbers: &mut Numbers, table: &mut Table<T>, guest: GuestId) {
+        fn clear<T: Object>(
+            numbers: &mut Numbers,
+            listed_pages: &mut usize,
+            table: &mut Table<T>,
+            guest: GuestId,
+        ) {
             table.items.retain(|n, o| {
                 let keep = o.guest() != guest;
                 if !keep {
                     numbers.used.remove(n);
+                    *listed_pages -= o.listed_pages();
                 }
                 keep
             });
         }
-        clear(&mut self.numbers, &mut self.pds, guest);
-        clear(&mut self.numbers, &mut self.xrcds, guest);
-        clear(&mut self.numbers, &mut self.transport_domains, guest);
-        clear(&mut self.numbers, &mut self.mkeys, guest);
-        clear(&mut self.numbers, &mut self.cqs, guest);
-        clear(&mut self.numbers, &mut self.srqs, guest);
-        clear(&mut self.numbers, &mut self.qps, guest);
+        clear(&mut self.numbers, &mut self.listed_pages, &mut self.pds, guest);
+        clear(&mut self.numbers, &mut self.listed_pages, &mut self.xrcds, guest);
+        clear(&mut self.numbers, &mut self.listed_pages, &mut self.transport_domains, guest);
+        clear(&mut self.numbers, &mut self.listed_pages, &mut self.mkeys, guest);
+        clear(&mut self.numbers, &mut self.listed_pages, &mut self.cqs, guest);
+        clear(&mut self.numbers, &mut self.listed_pages, &mut self.srqs, guest);
+        clear(&mut self.numbers, &mut self.listed_pages, &mut self.qps, guest);
     }
 
     /// What the guest has, by kind and number.

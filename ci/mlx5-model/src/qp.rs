@@ -111,6 +111,10 @@ impl Object for QueuePair {
     fn guest(&self) -> GuestId {
         self.guest
     }
+
+    fn listed_pages(&self) -> usize {
+        self.buffer.pages()
+    }
 }
 
 impl QueuePair {

@@ -85,6 +85,10 @@ impl Object for SharedReceiveQueue {
     fn guest(&self) -> GuestId {
         self.guest
     }
+
+    fn listed_pages(&self) -> usize {
+        self.buffer.pages()
+    }
 }
 
 impl SharedReceiveQueue {

@@ -159,7 +159,9 @@ fn recover(rig: &mut Rig, guest: usize) {
 #[test]
 fn noise_neither_panics_nor_hangs() {
     let mut refused = std::collections::BTreeSet::new();
-    for seed in 1..=60u64 {
+    // A longer run, for once: MLX5_MODEL_SEEDS.
+    let seeds = std::env::var("MLX5_MODEL_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(60u64);
+    for seed in 1..=seeds {
         let (mut rig, mine, theirs) = lively("noise");
         let mut noise = Noise(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         for _ in 0..400 {
