@@ -10,7 +10,21 @@ use std::{fmt, sync::Arc};
 /// receives over all targets of its domain.
 ///
 /// Its receives complete to its completion queue, in any order. Dropping it frees the buffers that are
-/// posted, after the device has let go of them.
+/// posted, after the device has let go of them; messages that arrived and were not polled are lost.
+///
+/// It is made of a domain, a protection domain and a completion queue, and of no less:
+/// ```compile_fail,E0061
+/// # use rdma_xrc::{ProtectionDomain, Result, XrcDomain, XrcSrq};
+/// fn without_a_cq(domain: &XrcDomain, pd: &ProtectionDomain) -> Result<XrcSrq> {
+///     domain.create_srq(pd).build()
+/// }
+/// ```
+/// ```
+/// # use rdma_xrc::{CompletionQueue, ProtectionDomain, Result, XrcDomain, XrcSrq};
+/// fn with_all(domain: &XrcDomain, pd: &ProtectionDomain, cq: &CompletionQueue) -> Result<XrcSrq> {
+///     domain.create_srq(pd, cq).build()
+/// }
+/// ```
 #[doc(alias("ibv_srq", "IBV_SRQT_XRC"))]
 pub struct XrcSrq(verbs::srq::Srq);
 

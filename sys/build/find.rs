@@ -20,7 +20,7 @@ pub(crate) fn libibverbs() -> Result<Library, String> {
     let release = version.split('.').next().and_then(|release| release.parse::<u32>().ok()).unwrap_or(0);
     if release < OLDEST {
         return Err(format!(
-            "the installed libibverbs is of rdma-core {version}; {OLDEST} is the oldest that works.\n\
+            "the installed libibverbs is of rdma-core {version}; {OLDEST} is the oldest that is supported.\n\
              Install a newer libibverbs-dev (Debian, Ubuntu) or rdma-core-devel (Fedora, RHEL)."
         ));
     }
