@@ -133,3 +133,8 @@ pub use port::{LinkLayer, LocalPort, PortAttributes, PortState};
 pub use post::{PostError, PostErrorReason};
 pub use srq::{XrcSrq, XrcSrqBuilder};
 pub use target::Target;
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
