@@ -88,6 +88,10 @@ pub fn with_guest_in(
         }
         Err(error) => (Err(error), Node::ALONE),
     };
+    // What only this boot could use; the logs stay.
+    for name in [machine::initramfs(node), machine::agent_socket(node), common.device.socket(node)] {
+        let _ = std::fs::remove_file(folder.join(name));
+    }
     let complaints = complaints(&folder, node);
     for (who, text) in &complaints {
         crate::report::quote(&format!("{who} complained:"), text);
@@ -306,11 +310,6 @@ impl Lab {
             // It ends by itself when its guest is gone, with its report written.
             let _ = model.wait(GRACE);
             model.stop();
-        }
-        // What only this boot could use; the logs stay.
-        let node = self.node;
-        for name in [machine::initramfs(node), machine::agent_socket(node), self.device.socket(node)] {
-            let _ = std::fs::remove_file(self.run.file(&name));
         }
     }
 }

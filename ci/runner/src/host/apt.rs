@@ -29,7 +29,7 @@ impl PrivateApt {
     /// Suites of the machine's own Debian mirror.
     pub fn new(suites: &[&str], archives: &Path) -> Result<PrivateApt> {
         let dir =
-            tempfile::Builder::new().prefix("apt-").tempdir_in(archives.parent().context("archives")?)?;
+            tempfile::Builder::new().prefix(".apt-").tempdir_in(archives.parent().context("archives")?)?;
         for folder in ["lists/partial", "cache"] {
             fs::create_dir_all(dir.path().join(folder))?;
         }
@@ -135,8 +135,8 @@ fn mirror() -> Result<String> {
 /// The host of [`mirror`].
 pub fn mirror_host() -> Result<String> {
     let mirror = mirror()?;
-    let host = mirror.split('/').nth(2).context("the mirror's address has no host")?;
-    Ok(host.to_owned())
+    let host = mirror.split('/').nth(2).filter(|host| host.contains('.'));
+    Ok(host.context("the mirror's address has no host's full name")?.to_owned())
 }
 
 /// Fetches one package of the machine's own suites into `into`.

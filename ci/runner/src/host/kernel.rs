@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::download::Download;
-use super::{apt, finish, packages, unpack};
+use super::{apt, finish, packages, sweep, unpack};
 use crate::lock::Lock;
 use crate::paths::Paths;
 use crate::proc::{capture, run_logged, system_command};
@@ -69,6 +69,7 @@ pub fn obtain(paths: &Paths) -> Result<Kernel> {
     let dir = paths.cache.join("kernel");
     fs::create_dir_all(&dir)?;
     let _lock = Lock::exclusive(&paths.cache.join(".lock"), "the downloads")?;
+    sweep(&paths.cache)?;
     let download = match Download::open(&dir) {
         Some(download) => download,
         None => fetch(paths, &dir)?,

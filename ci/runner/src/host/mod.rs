@@ -34,11 +34,23 @@ pub fn prepare(paths: &Paths, wish: kvm::Wish) -> Result<Ground> {
     fs::create_dir_all(&paths.cache).with_context(|| paths.cache.display().to_string())?;
     let in_use = Lock::shared(&paths.lab.join(".in-use"), "cleaning up")?;
     let _this_clone = Lock::exclusive(&paths.lab.join(".setup"), "setting up this clone")?;
+    sweep(&paths.lab)?;
     packages::install_missing(paths)?;
     let kernel = kernel::obtain(paths)?;
     let qemu = qemu::obtain(paths)?;
     let accel = kvm::choose(paths, &qemu, &kernel, wish)?;
     Ok(Ground { qemu, kernel, accel, _in_use: in_use })
+}
+
+/// Takes away what a lab that was killed left half done. The folders' names begin with a dot until they are whole.
+fn sweep(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() && entry.file_name().as_encoded_bytes().starts_with(b".") {
+            fs::remove_dir_all(entry.path()).with_context(|| entry.path().display().to_string())?;
+        }
+    }
+    Ok(())
 }
 
 /// Unpacks Debian packages into `to`, which appears only when it is whole.

@@ -87,6 +87,8 @@ fn named_version(project: &Path) -> Result<String> {
 fn fetch_and_unpack(paths: &Paths) -> Result<OldestRust> {
     let dir = paths.cache.join("oldest-rust");
     fs::create_dir_all(&dir)?;
+    // Half-done folders are swept away by whoever sets a clone up.
+    let _this_clone = Lock::exclusive(&paths.lab.join(".setup"), "setting up this clone")?;
     let _lock = Lock::exclusive(&paths.cache.join(".lock"), "the downloads")?;
     let download = match Download::open(&dir) {
         Some(download) => download,

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::apt::PrivateApt;
 use super::download::Download;
-use super::{finish, unpack};
+use super::{finish, sweep, unpack};
 use crate::lock::Lock;
 use crate::paths::Paths;
 use crate::proc::{capture, find_program};
@@ -92,6 +92,7 @@ pub fn obtain(paths: &Paths) -> Result<Qemu> {
     let dir = paths.cache.join("qemu");
     fs::create_dir_all(&dir)?;
     let _lock = Lock::exclusive(&paths.cache.join(".lock"), "the downloads")?;
+    sweep(&paths.cache)?;
     let download = match Download::open(&dir) {
         Some(download) => download,
         None => fetch_any(paths, &dir)?,

@@ -132,6 +132,8 @@ struct Record<'a> {
     host: Tally,
     guest: Tally,
     failures: Vec<String>,
+    /// Tests that found no guest to run in.
+    without_guest: u32,
 }
 
 impl Record<'_> {
@@ -208,6 +210,7 @@ pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool) -> Re
         host: Tally::default(),
         guest: Tally::default(),
         failures: Vec::new(),
+        without_guest: 0,
     };
     for test in &tests {
         if let Work::Host(work) = &test.work {
@@ -221,8 +224,10 @@ pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool) -> Re
             crate_tests::build(paths)?;
         }
         say("booting the guest for the device tests ...");
+        let mut begun = 0;
         let outcome = with_guest_in(paths, common, ground, run, &[], |lab| {
             on = format!("{} with Linux {}", lab.device.verbs_name(), lab.release);
+            begun = shared.len();
             in_guest(lab, &shared, &mut record)
         });
         match outcome {
@@ -233,6 +238,10 @@ pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool) -> Re
                 record.guest.failed += 1;
                 record.failures.push("the guest".to_owned());
             }
+        }
+        for test in shared.iter().skip(begun) {
+            record.perform(test, |_| anyhow::bail!("not run: there is no guest"))?;
+            record.without_guest += 1;
         }
     }
     for test in &tests {
@@ -248,9 +257,11 @@ pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool) -> Re
 fn in_guest(lab: &mut Lab, tests: &[&Test], record: &mut Record) -> Result<i32> {
     for test in tests {
         if let Work::Guest(work) = &test.work {
-            record.perform(test, |scene| {
-                lab.check().context("not run")?;
-                work(lab, scene)
+            let gone = lab.check().err();
+            record.without_guest += u32::from(gone.is_some());
+            record.perform(test, |scene| match gone {
+                Some(error) => Err(error.context("not run")),
+                None => work(lab, scene),
             })?;
         }
     }
@@ -271,7 +282,13 @@ fn summary(record: &Record, on: &str, took: Duration) -> i32 {
     for reason in &skipped {
         println!("skipped: {reason}");
     }
-    println!("skipped for want of a device: none ({} min {} s)", took.as_secs() / 60, took.as_secs() % 60);
+    let wanting =
+        if record.without_guest == 0 { "none".to_owned() } else { record.without_guest.to_string() };
+    println!(
+        "skipped for want of a device: {wanting} ({} min {} s)",
+        took.as_secs() / 60,
+        took.as_secs() % 60
+    );
     let (passed, failed) = (host.passed + guest.passed, host.failed + guest.failed);
     match skipped.len() {
         0 => println!("{passed} passed, {failed} failed"),
