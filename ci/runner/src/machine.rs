@@ -35,7 +35,7 @@ pub fn initramfs(node: Node) -> String {
 /// An oops ends the guest at once, so that a run fails at its cause and not at a time limit. Under emulation on a busy
 /// machine a virtual CPU may well stand still for many seconds: the watchdogs are given longer than the kernel's own
 /// defaults, the one for tasks that hang in the kernel is not.
-const KERNEL: &str = "console=ttyS0 loglevel=7 panic=-1 oops=panic mitigations=off nmi_watchdog=0 watchdog_thresh=60 \
+const KERNEL: &str = "console=ttyS0 edd=off loglevel=7 panic=-1 oops=panic mitigations=off nmi_watchdog=0 watchdog_thresh=60 \
                       rcupdate.rcu_cpu_stall_timeout=120 sysctl.kernel.hung_task_timeout_secs=60 random.trust_cpu=on";
 
 const MEMORY: &str = "1G";
@@ -48,7 +48,7 @@ pub fn start(ground: &Ground, device: Device, run: &RunDir, node: Node) -> Resul
     qemu.args(ground.accel.arguments()).args(["-smp", CPUS, "-m", MEMORY]);
     // The device model maps the guest's memory, so it must be shared.
     qemu.arg("-object").arg(format!("memory-backend-memfd,id=memory,size={MEMORY},share=on"));
-    qemu.args(["-machine", "pc,memory-backend=memory", "-nodefaults", "-nographic", "-no-reboot"]);
+    qemu.args(["-machine", "pc,memory-backend=memory", "-nodefaults", "-display", "none", "-no-reboot"]);
     qemu.arg("-kernel")
         .arg(&ground.kernel.image)
         .arg("-initrd")

@@ -126,7 +126,8 @@ fn try_out(paths: &Paths, qemu: &Qemu, kernel: &Kernel) -> Result<String> {
         "-m",
         "256",
         "-nodefaults",
-        "-nographic",
+        "-display",
+        "none",
         "-no-reboot",
     ]);
     command.args(["-chardev", "file,id=console,path=console", "-serial", "chardev:console"]);
