@@ -9,7 +9,9 @@ use crate::report::say;
 
 pub fn setup(paths: &Paths, common: &Common) -> Result<i32> {
     let ground = host::prepare(paths, common.accel)?;
-    common.device.build(paths)?;
+    if !common.no_build {
+        common.device.build(paths)?;
+    }
     say(&format!("QEMU {}, {}", ground.qemu.version, ground.qemu.origin()));
     say(&format!("Linux {} for the guest, with {}", ground.kernel.release, ground.accel.name()));
     say("ready");
