@@ -35,6 +35,8 @@ pub enum ErrorKind {
     CapacityExceeded,
     /// The queue pair is not in the state that the call needs.
     NotConnected,
+    /// The object is a parent process's, and this one was forked from it.
+    Forked,
     /// Anything else; the source has the operating system's number.
     Other,
 }

@@ -25,6 +25,9 @@ pub enum PostErrorReason {
     /// The initiator is not connected.
     #[error("the initiator is not connected")]
     NotConnected,
+    /// The queue is a parent process's, and this one was forked from it.
+    #[error("the queue is the parent's of this forked process")]
+    Forked,
     /// The buffer's pool was not attached to the queue when it was built.
     #[error("the buffer is of a pool that is not attached to the queue")]
     PoolNotAttached,
@@ -74,6 +77,7 @@ impl From<PostError> for Error {
             PostErrorReason::Os(source) => Self::os(CALL, source),
             PostErrorReason::QueueFull { .. } => Self::refused(CALL, ErrorKind::CapacityExceeded, detail),
             PostErrorReason::NotConnected => Self::refused(CALL, ErrorKind::NotConnected, detail),
+            PostErrorReason::Forked => Self::refused(CALL, ErrorKind::Forked, detail),
             PostErrorReason::PoolNotAttached | PostErrorReason::InlineTooLong { .. } => {
                 Self::refused(CALL, ErrorKind::InvalidInput, detail)
             }

@@ -83,6 +83,18 @@ impl Shelf {
         self.deferred.push_back(arrival);
     }
 
+    /// Drops what was kept for a queue that ends. Returns how many there were.
+    pub(crate) fn drop_deferred(&mut self, id: QueueId) -> u64 {
+        let before = self.deferred.len();
+        self.deferred.retain(|arrival| parse(arrival.wr_id).is_none_or(|(of, _)| of != id));
+        (before - self.deferred.len()) as u64
+    }
+
+    #[cfg(test)]
+    pub(crate) fn deferred(&self) -> usize {
+        self.deferred.len()
+    }
+
     /// The oldest completion that was kept.
     #[inline]
     pub(crate) fn next_deferred(&mut self) -> Option<Arrival> {

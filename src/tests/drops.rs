@@ -147,6 +147,24 @@ fn what_was_kept_for_a_queue_goes_with_it() {
     assert_eq!(cq.stale_completions(), 1);
 }
 
+/// SRQs and initiators that come and go, and nobody polls: what is kept stays below what can be in flight.
+#[test]
+fn what_is_kept_does_not_pile_up() {
+    let rig = Rig::connected();
+    let endpoint = rig.endpoint();
+    for _ in 0..20 {
+        let mut initiator = rig.pd.create_initiator(&rig.cq).max_send_wr(4).build().unwrap();
+        initiator.connect(&rig.port, &endpoint, &Default::default()).unwrap();
+        for tag in 0..4 {
+            initiator.send_inline(rig.srq.number(), b"x", tag).unwrap();
+        }
+        rig.world.complete(initiator.qp_number().get(), 4);
+        drop(rig.domain.create_srq(&rig.pd, &rig.cq).max_wr(1).build().unwrap());
+        drop(initiator);
+    }
+    assert_eq!((rig.cq.verbs().deferred(), rig.cq.stale_completions()), (0, 80));
+}
+
 #[test]
 fn a_refused_destroy_leaks_and_frees_nothing_that_a_device_may_write() {
     let mut rig = Rig::connected();

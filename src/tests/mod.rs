@@ -4,6 +4,7 @@ mod connecting;
 mod domains;
 mod drops;
 mod endpoints;
+mod logging;
 mod queries;
 mod receiving;
 mod sending;

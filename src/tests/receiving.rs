@@ -84,6 +84,32 @@ fn receives_complete_in_any_order() {
     assert_eq!(rig.srq.posted(), 0);
 }
 
+/// A provider that cannot place one completion returns an error for the whole call. Those before it are
+/// taken from the device and come home all the same, and those after it with the next poll.
+#[test]
+fn an_unplaceable_completion_loses_no_other() {
+    let mut rig = Rig::new();
+    rig.world.like_mlx5();
+    for tag in 0..5 {
+        rig.srq.post(rig.pool.take().unwrap(), tag).unwrap();
+    }
+    let mut out = Vec::new();
+    rig.world.deliver(rig.srq_number(), b"earlier", None);
+    assert_eq!(rig.cq.poll(&mut out, 100).unwrap(), 1);
+    for bytes in [b"a", b"b"] {
+        rig.world.deliver(rig.srq_number(), bytes, None);
+    }
+    rig.world.push_unplaceable(rig.srq_number());
+    rig.world.deliver(rig.srq_number(), b"c", None);
+    let error = rig.cq.poll(&mut out, 100).unwrap_err();
+    assert!(error.to_string().contains("returned -2"), "{error}");
+    assert_eq!((tags(&out), rig.srq.posted()), (vec![0, 1, 2], 2));
+    rig.cq.poll(&mut out, 100).unwrap();
+    assert_eq!(tags(&out), [0, 1, 2, 3]);
+    assert_eq!(out[3].buf.as_deref(), Some(&b"c"[..]));
+    assert_eq!(rig.cq.stale_completions(), 0, "what was not written is nobody's and not counted twice");
+}
+
 #[test]
 fn a_slot_that_is_not_posted_cannot_complete() {
     let mut rig = Rig::new();

@@ -13,14 +13,19 @@ use crate::{DeviceAttributes, Error, ErrorKind, Guid, Result};
 use once_cell::sync::OnceCell;
 use std::{
     ffi::CStr,
+    io,
     ptr::NonNull,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
 };
 
 pub(crate) struct Context {
     ptr: NonNull<ibv_context>,
     name: Arc<str>,
     pid: u32,
+    forks: u32,
     attributes: OnceCell<DeviceAttributes>,
     queue_changes: Mutex<()>,
 }
@@ -34,6 +39,7 @@ impl Context {
     /// `ibv_open_device(3)`.
     pub(crate) fn open(device: &DeviceHandle) -> Result<Arc<Self>> {
         let name = device.name();
+        let forks = count_forks().map_err(|source| Error::os("pthread_atfork", source).device(&name))?;
         let ptr = null_with_errno(|| {
             // SAFETY: the device is valid while its handle lives.
             unsafe { sys::ibv_open_device(device.as_ptr()) }
@@ -43,6 +49,7 @@ impl Context {
             ptr,
             name,
             pid: std::process::id(),
+            forks,
             attributes: OnceCell::new(),
             queue_changes: Mutex::default(),
         }))
@@ -60,6 +67,22 @@ impl Context {
     /// memory of queues is a copy; what it would destroy is its parent's.
     pub(super) fn is_ours(&self) -> bool {
         self.pid == std::process::id()
+    }
+
+    /// Refuses what a forked child would do to its parent's objects.
+    pub(super) fn ours(&self, verb: &'static str) -> Result<()> {
+        if self.is_ours() {
+            return Ok(());
+        }
+        let detail = "the object is the parent's of this forked process";
+        Err(Error::refused(verb, ErrorKind::Forked, detail).device(&self.name))
+    }
+
+    /// As [`is_ours`](Self::is_ours), without a system call, for what is done a million times a second. It
+    /// sees every fork that the C library made.
+    #[inline]
+    pub(super) fn is_unforked(&self) -> bool {
+        self.forks == FORKS.load(Relaxed)
     }
 
     /// Held while a queue is created or destroyed. See `cq` for why a queue's end must be complete before
@@ -83,6 +106,7 @@ impl Context {
 
     /// `ibv_query_device(3)`, once: these do not change while the device is open.
     pub(crate) fn attributes(&self) -> Result<&DeviceAttributes> {
+        self.ours("ibv_query_device")?;
         self.attributes.get_or_try_init(|| {
             let mut attr = ibv_device_attr::default();
             // SAFETY: the context is live and the structure may be written.
@@ -103,6 +127,22 @@ impl Drop for Context {
             tracing::warn!(device = %self.name, %reason, "ibv_close_device refused; the context stays open");
         }
     }
+}
+
+/// How many forks lie between this process and the one in which they were first counted.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Counts forks from now on. Returns how many there were.
+fn count_forks() -> io::Result<u32> {
+    static COUNTED: OnceCell<()> = OnceCell::new();
+    extern "C" fn count() {
+        FORKS.fetch_add(1, Relaxed);
+    }
+    COUNTED.get_or_try_init(|| {
+        // SAFETY: the handler stays for as long as the program's code, and only changes an atomic number.
+        errno_value(unsafe { libc::pthread_atfork(None, None, Some(count)) })
+    })?;
+    Ok(FORKS.load(Relaxed))
 }
 
 fn attributes(attr: &ibv_device_attr) -> DeviceAttributes {

@@ -56,6 +56,7 @@ unsafe impl Sync for Cq {}
 impl Cq {
     /// `ibv_create_cq(3)`, without a completion channel.
     pub(crate) fn create(context: &Arc<Context>, depth: u32) -> Result<Arc<Self>> {
+        context.ours("ibv_create_cq")?;
         let entries = c_int::try_from(depth).ok().filter(|&entries| entries > 0).ok_or_else(|| {
             Error::refused("ibv_create_cq", ErrorKind::InvalidInput, format!("a depth of {depth}"))
                 .device(context.name())
@@ -92,23 +93,31 @@ impl Cq {
         self.stale.load(Relaxed)
     }
 
+    /// How many completions wait for the next poll.
+    #[cfg(test)]
+    pub(crate) fn deferred(&self) -> usize {
+        self.books.lock().deferred()
+    }
+
     /// Destroys a queue that completes here and takes it out of the books. `leaves` says whether it may
-    /// leave completions that the provider cannot tell from a later queue's.
+    /// leave completions that the provider cannot tell from a later queue's. Returns how many completions
+    /// were nobody's, for [`note_stale`](Self::note_stale) once the caller's own state is settled.
     pub(super) fn end_of_queue(
         &self,
         id: QueueId,
         leaves: bool,
         destroy: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
-        let _changes = self.context.queue_changes();
+    ) -> Result<u64> {
+        let changes = self.context.queue_changes();
         let mut shelf = self.books.lock();
         destroy()?;
         let book = shelf.remove(id);
-        let stale = if leaves { self.clear_out(&mut shelf) } else { 0 };
+        let mut stale = if leaves { self.clear_out(&mut shelf) } else { 0 };
+        stale += shelf.drop_deferred(id);
         drop(shelf);
+        drop(changes);
         drop(book);
-        self.note_stale(stale);
-        Ok(())
+        Ok(stale)
     }
 
     /// Takes everything out of the CQ that was in it when a queue ended. What belongs to other queues
@@ -129,7 +138,8 @@ impl Cq {
         stale
     }
 
-    fn note_stale(&self, stale: u64) {
+    /// Counts completions that were nobody's and says so. Called last: a subscriber may do anything.
+    pub(super) fn note_stale(&self, stale: u64) {
         if stale > 0 {
             self.stale.fetch_add(stale, Relaxed);
             tracing::debug!(device = %self.context.name(), stale, "completions of no living queue");
@@ -137,6 +147,7 @@ impl Cq {
     }
 
     pub(crate) fn destroy(&mut self) -> Result<()> {
+        self.context.ours("ibv_destroy_cq")?;
         let Some(ptr) = self.ptr else { return Ok(()) };
         // SAFETY: live until this call succeeds, after which the pointer is gone.
         errno_value(unsafe { sys::ibv_destroy_cq(ptr.as_ptr()) })
@@ -176,7 +187,7 @@ impl Reservation {
         Ok(Self { cq: Arc::clone(cq), depth })
     }
 
-    pub(super) fn cq(&self) -> &Cq {
+    pub(super) fn cq(&self) -> &Arc<Cq> {
         &self.cq
     }
 
@@ -198,16 +209,27 @@ impl Drop for Reservation {
 /// How many completions one call of the provider takes.
 const BATCH: usize = 32;
 
-/// The array that polls fill.
+/// A status that no provider writes.
+const UNWRITTEN: u32 = u32::MAX;
+
+fn unwritten() -> ibv_wc {
+    ibv_wc { status: UNWRITTEN, ..Default::default() }
+}
+
+/// The array that polls fill. Between them, what is read of an entry that a call did not write is seen to
+/// be unwritten.
 pub(crate) struct Poller(Box<[ibv_wc]>);
 
 impl Poller {
     pub(crate) fn new() -> Self {
-        Self(vec![ibv_wc::default(); BATCH].into())
+        Self(vec![unwritten(); BATCH].into())
     }
 
     /// `ibv_poll_cq(3)`: takes up to `max` of the device's completions and appends what they finish.
     pub(crate) fn poll(&mut self, cq: &Cq, out: &mut Vec<Completion>, max: usize) -> Result<usize> {
+        if !cq.context.is_unforked() {
+            cq.context.ours("ibv_poll_cq")?;
+        }
         let before = out.len();
         let (mut left, mut stale) = (max, 0);
         let mut shelf = cq.books.lock();
@@ -221,15 +243,18 @@ impl Poller {
             let room = left.min(BATCH);
             // SAFETY: the CQ is live and the array has at least `room` entries.
             let count = unsafe { sys::ibv_poll_cq(cq.as_ptr(), room as c_int, self.0.as_mut_ptr()) };
-            let Ok(taken) = usize::try_from(count) else {
+            let taken = usize::try_from(count).map_or(room, |taken| taken.min(room));
+            // A provider that meets a completion it cannot place returns that, and not how many it had
+            // taken before: those are in the array and nowhere else.
+            for wc in self.0[..taken].iter_mut().filter(|wc| count >= 0 || wc.status != UNWRITTEN) {
+                stale += u64::from(!shelf.settle(&arrival(wc), out));
+                (wc.wr_id, wc.status) = (0, UNWRITTEN);
+            }
+            if count < 0 {
                 // Providers have numbers of their own here, which are no errno values.
                 let source = std::io::Error::other(format!("the provider returned {count}"));
                 result = Err(Error::os("ibv_poll_cq", source).device(cq.context.name()));
                 break;
-            };
-            let taken = taken.min(room);
-            for wc in &self.0[..taken] {
-                stale += u64::from(!shelf.settle(&arrival(wc), out));
             }
             left -= taken;
             if taken < room {

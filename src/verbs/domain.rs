@@ -35,6 +35,7 @@ impl Domain {
         create: bool,
         exclusive: bool,
     ) -> Result<Arc<Self>> {
+        context.ours("ibv_open_xrcd")?;
         let oflags = if create { libc::O_CREAT } else { 0 } | if exclusive { libc::O_EXCL } else { 0 };
         let mut attr = ibv_xrcd_init_attr {
             // Both bits are required, for a private domain too.
@@ -59,6 +60,7 @@ impl Domain {
     }
 
     pub(crate) fn destroy(&mut self) -> Result<()> {
+        self.context.ours("ibv_close_xrcd")?;
         let Some(ptr) = self.ptr else { return Ok(()) };
         // SAFETY: live until this call succeeds, after which the pointer is gone.
         errno_value(unsafe { sys::ibv_close_xrcd(ptr.as_ptr()) })

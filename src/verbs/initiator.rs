@@ -56,6 +56,7 @@ impl Initiator {
         wanted: &Capacities,
     ) -> Result<Self> {
         let context = pd.context();
+        context.ours(VERB)?;
         context.same(cq.context(), VERB, "completion queue")?;
         let refused = |kind, detail: &'static str| {
             Error::refused(VERB, kind, detail).device(context.name()).object("initiator")
@@ -110,6 +111,7 @@ impl Initiator {
         remote: &Endpoint,
         options: &ConnectOptions,
     ) -> Result<()> {
+        self.qp.context().ours("Initiator::connect")?;
         if self.connected {
             return Err(Error::refused("Initiator::connect", ErrorKind::Busy, "it is connected already")
                 .device(self.qp.context().name()));
@@ -191,6 +193,9 @@ impl Initiator {
         let Some(qp) = self.qp.ptr().filter(|_| self.connected) else {
             return Err(PostErrorReason::NotConnected);
         };
+        if !self.qp.context().is_unforked() {
+            return Err(PostErrorReason::Forked);
+        }
         if self.ring.is_full() {
             return Err(PostErrorReason::QueueFull { depth: self.ring.depth() });
         }
@@ -204,12 +209,15 @@ impl Initiator {
     }
 
     pub(crate) fn destroy(&mut self) -> Result<()> {
+        self.qp.context().ours("ibv_destroy_qp")?;
         let Some((_, reservation)) = &self.parents else { return Ok(()) };
         // Providers take a QP's completions out themselves, or leave them with an id that is nobody's.
-        reservation.cq().end_of_queue(self.ring.id(), false, || self.qp.destroy())?;
+        let cq = Arc::clone(reservation.cq());
+        let stale = cq.end_of_queue(self.ring.id(), false, || self.qp.destroy())?;
         // The kernel has let go: the device touches none of the queue's slots any more.
         self.ring.pools().release_all(self.ring.id());
         self.parents = None;
+        cq.note_stale(stale);
         Ok(())
     }
 }

@@ -9,7 +9,12 @@
 //!   destroys a C object.
 //! * **A refused destroy leaks.** If the kernel keeps the object, owner and parents stay in memory for
 //!   good, so nothing that a device or the provider may still reach is freed.
-//! * **A forked child destroys nothing.** The pid is compared first ([`context::Context::is_ours`]).
+//! * **A forked child does nothing with its parent's objects.** The pid is compared at the head of all that
+//!   creates, changes or destroys ([`context::Context::ours`]), before any lock, which a thread may hold
+//!   that the child does not have; posting and polling compare a count of forks instead.
+//! * **No code of the program's runs half way.** A `tracing` subscriber is the program's: it may panic, or
+//!   drop objects of this crate. So events are sent when pointers are cleared, buffers are home and no lock
+//!   is held.
 //! * **Threads.** libibverbs may be called on one object from several threads; providers lock their
 //!   queues. (mlx5's `MLX5_SINGLE_THREADED=1`, as its manual says, takes the locks away; a process that
 //!   sets it vouches for using each context from one thread.)
@@ -47,6 +52,7 @@ use crate::Error;
 
 /// A destroy was refused in `Drop`: the object stays, and so does `parents`, which it still needs.
 fn leak<P>(error: &Error, parents: P) {
-    tracing::warn!(%error, "an object was not destroyed and is leaked with all it needs");
+    // First of all: the subscriber below is the program's, and may panic.
     std::mem::forget(parents);
+    tracing::warn!(%error, "an object was not destroyed and is leaked with all it needs");
 }

@@ -25,6 +25,7 @@ unsafe impl Sync for Pd {}
 
 impl Pd {
     pub(crate) fn alloc(context: &Arc<Context>) -> Result<Arc<Self>> {
+        context.ours("ibv_alloc_pd")?;
         let ptr = null_with_errno(|| {
             // SAFETY: the context is live.
             unsafe { sys::ibv_alloc_pd(context.as_ptr()) }
@@ -42,6 +43,7 @@ impl Pd {
     }
 
     pub(crate) fn destroy(&mut self) -> Result<()> {
+        self.context.ours("ibv_dealloc_pd")?;
         let Some(ptr) = self.ptr else { return Ok(()) };
         // SAFETY: live until this call succeeds, after which the pointer is gone.
         errno_value(unsafe { sys::ibv_dealloc_pd(ptr.as_ptr()) })

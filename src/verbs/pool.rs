@@ -52,6 +52,7 @@ unsafe impl Sync for Pool {}
 impl Pool {
     /// Maps and registers a slab.
     pub(crate) fn new(pd: &Arc<Pd>, slots: u32, slot_size: usize) -> Result<Arc<Self>> {
+        pd.context().ours(VERB)?;
         let device = pd.context().name();
         let invalid =
             |detail: &'static str| Error::refused(VERB, ErrorKind::InvalidInput, detail).device(device);

@@ -44,6 +44,7 @@ impl Srq {
         max_wr: u32,
     ) -> Result<Self> {
         let context = domain.context();
+        context.ours(VERB)?;
         context.same(pd.context(), VERB, "protection domain")?;
         context.same(cq.context(), VERB, "completion queue")?;
         let refused = |kind, detail: &'static str| Error::refused(VERB, kind, detail).device(context.name());
@@ -70,7 +71,7 @@ impl Srq {
         };
         attr.attr.max_wr = max_wr;
         attr.attr.max_sge = 1;
-        let _changes = context.queue_changes();
+        let changes = context.queue_changes();
         let ptr = null_with_errno(|| {
             // SAFETY: the context and all that the attributes name are live during the call.
             unsafe { sys::ibv_create_srq_ex(context.as_ptr(), &raw mut attr) }
@@ -78,15 +79,19 @@ impl Srq {
         .map_err(|source| {
             Error::os(VERB, source).device(context.name()).detail(format!("an XRC SRQ of depth {max_wr}"))
         })?;
-        let number = number(ptr).map_err(|source| {
-            // SAFETY: live, made above, known to nobody else.
-            let destroyed = errno_value(unsafe { sys::ibv_destroy_srq(ptr.as_ptr()) });
-            if let Err(source) = destroyed {
-                let error = Error::os("ibv_destroy_srq", source).device(context.name());
-                super::leak(&error, (Arc::clone(pd), Arc::clone(domain), Arc::clone(cq)));
+        let number = match number(ptr) {
+            Ok(number) => number,
+            Err(source) => {
+                // SAFETY: live, made above, known to nobody else.
+                let destroyed = errno_value(unsafe { sys::ibv_destroy_srq(ptr.as_ptr()) });
+                drop(changes);
+                if let Err(source) = destroyed {
+                    let error = Error::os("ibv_destroy_srq", source).device(context.name());
+                    super::leak(&error, (Arc::clone(pd), Arc::clone(domain), Arc::clone(cq)));
+                }
+                return Err(Error::os("ibv_get_srq_num", source).device(context.name()));
             }
-            Error::os("ibv_get_srq_num", source).device(context.name())
-        })?;
+        };
         let slots = Arc::new(SrqSlots::new(id, number, pools, max_wr));
         reservation.open_book(Book::Srq(Arc::clone(&slots)));
         let parents = Some((Arc::clone(pd), reservation));
@@ -112,6 +117,9 @@ impl Srq {
         let Some(srq) = self.ptr else {
             return Err(PostError::new(PostErrorReason::NotConnected, Some(buf)));
         };
+        if !self.domain.context().is_unforked() {
+            return Err(PostError::new(PostErrorReason::Forked, Some(buf)));
+        }
         if slots.is_full() {
             return Err(PostError::new(PostErrorReason::QueueFull { depth: slots.depth() }, Some(buf)));
         }
@@ -140,19 +148,23 @@ impl Srq {
     }
 
     pub(crate) fn destroy(&mut self) -> Result<()> {
+        self.domain.context().ours("ibv_destroy_srq")?;
         let (Some(ptr), Some((_, reservation))) = (self.ptr, &self.parents) else { return Ok(()) };
-        reservation.cq().end_of_queue(self.slots.id(), true, || {
+        let cq = Arc::clone(reservation.cq());
+        let stale = cq.end_of_queue(self.slots.id(), true, || {
             // SAFETY: live until this call succeeds, after which the pointer is gone.
             errno_value(unsafe { sys::ibv_destroy_srq(ptr.as_ptr()) }).map_err(|source| {
                 Error::os("ibv_destroy_srq", source)
                     .device(self.domain.context().name())
-                    .object(format!("SRQ {}", self.number()))
-            })
+                    .object(format!("SRQ {}", self.slots.number()))
+            })?;
+            self.ptr = None;
+            Ok(())
         })?;
-        self.ptr = None;
         // The kernel has let go: the device touches none of the queue's slots any more.
         self.slots.pools().release_all(self.slots.id());
         self.parents = None;
+        cq.note_stale(stale);
         Ok(())
     }
 }

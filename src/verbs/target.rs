@@ -25,6 +25,7 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn create(domain: &Arc<Domain>) -> Result<Self> {
+        domain.context().ours("ibv_create_qp_ex")?;
         let mut attr = ibv_qp_init_attr_ex {
             qp_type: sys::IBV_QPT_XRC_RECV,
             comp_mask: sys::IBV_QP_INIT_ATTR_XRCD,
@@ -50,6 +51,7 @@ impl Target {
         remote: &Endpoint,
         options: &ConnectOptions,
     ) -> Result<()> {
+        self.qp.context().ours("Target::connect")?;
         if self.connected {
             return Err(Error::refused("Target::connect", ErrorKind::Busy, "it is connected already")
                 .device(self.qp.context().name()));
@@ -64,6 +66,7 @@ impl Target {
     }
 
     pub(crate) fn destroy(&mut self) -> Result<()> {
+        self.qp.context().ours("ibv_destroy_qp")?;
         self.qp.destroy()
     }
 }

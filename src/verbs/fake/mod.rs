@@ -253,6 +253,14 @@ impl World {
         state.push(srq, bad(received.wr_id, 0x77, status));
     }
 
+    /// Puts a completion that the provider cannot place in the queue to which a QP or SRQ completes.
+    pub(crate) fn push_unplaceable(&self, number: u32) {
+        let mut state = self.state();
+        let cq = state.by_number(number).cq;
+        let cq = state.objects.get_mut(&cq).expect("the CQ lives");
+        cq.completions.push_back(Written { wc: good(0, number, IBV_WC_RECV), owner: 0, index: u32::MAX });
+    }
+
     /// Puts a completion of any content in the queue to which a QP or SRQ completes.
     pub(crate) fn push(&self, number: u32, wc: ibv_wc) {
         self.state().push(number, wc);
