@@ -111,6 +111,8 @@ pub(crate) struct Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Path {
     pub port: u8,
+    /// The longest message of the port.
+    pub max_message: u32,
     pub pkey_index: u16,
     pub mtu: Mtu,
     pub service_level: u8,
@@ -162,6 +164,7 @@ impl Path {
         };
         Ok(Self {
             port: local.number(),
+            max_message: local.attributes().max_message,
             pkey_index: local.pkey(),
             mtu,
             service_level: options.service_level,

@@ -6,7 +6,8 @@ use crate::{
 };
 use std::{
     fmt,
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
+    io,
     os::{fd::AsFd, unix::fs::OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -138,26 +139,42 @@ impl<'a> XrcDomainOptions<'a> {
     ///
     /// # Errors
     /// Those of the table; [`ErrorKind::PermissionDenied`] if the file may not be opened;
+    /// [`ErrorKind::InvalidInput`] if it is no regular file, or, with `create`, a symbolic link;
     /// [`ErrorKind::Unsupported`] if the device has no XRC. Each names the path.
     #[doc(alias = "ibv_open_xrcd")]
     pub fn open(self) -> Result<XrcDomain> {
         let at =
             |error: Error| error.device(self.context.verbs().name()).object(self.path.display().to_string());
-        let mut options = OpenOptions::new();
-        options.read(true);
-        if self.create {
-            // The standard library creates only what it opens for writing.
-            options.custom_flags(libc::O_CREAT).mode(self.mode);
-        }
-        let file = options.open(&self.path).map_err(|source| {
+        let file = self.open_file().map_err(|source| {
+            let link = source.raw_os_error() == Some(libc::ELOOP);
             let error = at(Error::os("open", source));
             match error.kind() {
                 ErrorKind::PermissionDenied => error.detail("the file must be readable to join its domain"),
+                _ if link => error
+                    .with_kind(ErrorKind::InvalidInput)
+                    .detail("with `create`, the path must not end in a symbolic link"),
                 _ => error,
             }
         })?;
+        let regular = file.metadata().map_err(|source| at(Error::os("fstat", source)))?.is_file();
+        if !regular {
+            return Err(at(Error::refused("open", ErrorKind::InvalidInput, "it is no regular file")));
+        }
         let domain = Domain::open(self.context.verbs(), Some(file.as_fd()), self.create, self.exclusive)
             .map_err(at)?;
         Ok(XrcDomain { domain, path: Some(self.path.into()) })
+    }
+
+    fn open_file(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        // Whatever the path names, opening it neither waits (a FIFO) nor gives this process a terminal.
+        let mut flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+        if self.create {
+            // The standard library creates only what it opens for writing. A link that somebody else put
+            // there does not choose the place.
+            flags |= libc::O_CREAT | libc::O_NOFOLLOW;
+            options.mode(self.mode);
+        }
+        options.read(true).custom_flags(flags).open(&self.path)
     }
 }

@@ -25,7 +25,7 @@ impl ProtectionDomain {
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`] most often means that the limit on locked memory is too low; the text
-    /// gives it. [`ErrorKind::InvalidInput`] for no slots, or slots of no size or of more than 2^31 bytes.
+    /// gives it. [`ErrorKind::InvalidInput`] for no slots, or slots of no size or of 2^31 bytes or more.
     #[doc(alias = "ibv_reg_mr")]
     pub fn pool(&self, slots: u32, slot_size: usize) -> Result<Pool> {
         verbs::pool::Pool::new(&self.0, slots, slot_size).map(Pool::new)

@@ -39,6 +39,14 @@ pub enum PostErrorReason {
         /// How many may be sent inline.
         max: u32,
     },
+    /// More bytes than the longest message of the port that the initiator is connected by.
+    #[error("{len} bytes, and the port's longest message has {max}")]
+    MessageTooLong {
+        /// How many bytes there were.
+        len: usize,
+        /// How many a message may have.
+        max: u32,
+    },
     /// The provider's reason.
     #[error("the provider refused it: {0}")]
     Os(#[source] io::Error),
@@ -78,9 +86,9 @@ impl From<PostError> for Error {
             PostErrorReason::QueueFull { .. } => Self::refused(CALL, ErrorKind::CapacityExceeded, detail),
             PostErrorReason::NotConnected => Self::refused(CALL, ErrorKind::NotConnected, detail),
             PostErrorReason::Forked => Self::refused(CALL, ErrorKind::Forked, detail),
-            PostErrorReason::PoolNotAttached | PostErrorReason::InlineTooLong { .. } => {
-                Self::refused(CALL, ErrorKind::InvalidInput, detail)
-            }
+            PostErrorReason::PoolNotAttached
+            | PostErrorReason::InlineTooLong { .. }
+            | PostErrorReason::MessageTooLong { .. } => Self::refused(CALL, ErrorKind::InvalidInput, detail),
         }
     }
 }

@@ -107,6 +107,42 @@ fn a_missing_file_is_created_with_the_mode_asked_for() {
         let options = context.open_xrc_domain(&path).create(true);
         let options = mode.into_iter().fold(options, |options, mode| options.mode(mode));
         options.open().unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777 & !0o022, expected & !0o022);
+        // The umask takes from what was asked for, and nobody's takes from 0600.
+        let found = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(found & 0o600, 0o600, "{found:o}");
+        assert_eq!(found & !expected, 0, "{found:o} allows more than {expected:o}");
     }
+}
+
+#[test]
+fn what_is_no_regular_file_has_no_domain() {
+    let Place { path, _dir } = place();
+    let (fifo, link) = (path.with_extension("fifo"), path.with_extension("link"));
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    fs::write(&path, "").unwrap();
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    // On a thread of its own: opening a FIFO would wait for somebody who writes.
+    let (done, finished) = std::sync::mpsc::channel();
+    let worker = std::thread::spawn(move || {
+        let context = open("fake0");
+        let dir = fifo.parent().unwrap();
+        for (path, create, reason) in [
+            (fifo.as_path(), true, "no regular file"),
+            (fifo.as_path(), false, "no regular file"),
+            (dir, false, "no regular file"),
+            (std::path::Path::new("/dev/null"), false, "no regular file"),
+            (link.as_path(), true, "symbolic link"),
+        ] {
+            let error = context.open_xrc_domain(path).create(create).open().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+            let text = error.to_string();
+            assert!(text.contains(reason) && text.contains(path.to_str().unwrap()), "{text}");
+        }
+        let _held = context.open_xrc_domain(&path).create(true).open().unwrap();
+        context.open_xrc_domain(&link).open().expect("a link is followed where nothing is created");
+        done.send(()).unwrap();
+    });
+    let waited = finished.recv_timeout(std::time::Duration::from_secs(20));
+    assert_ne!(waited, Err(std::sync::mpsc::RecvTimeoutError::Timeout), "opening a FIFO waits");
+    worker.join().unwrap();
 }

@@ -266,7 +266,7 @@ fn a_failed_creation_leaves_nothing() {
     let error = pd.pool(4, 4096).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     assert!(error.to_string().contains("16384 bytes"), "{error}");
-    for (slots, size) in [(0, 1), (1, 0), (1, (1 << 31) + 1), (u32::MAX, 1 << 31)] {
+    for (slots, size) in [(0, 1), (1, 0), (1, 1 << 31), (1, (1 << 31) + 1), (u32::MAX, i32::MAX as usize)] {
         assert!(pd.pool(slots, size).is_err(), "{slots} slots of {size}");
     }
     assert_eq!(context.create_cq(0).unwrap_err().kind(), ErrorKind::InvalidInput);

@@ -3,7 +3,7 @@
 use super::{DEPTH, Rig, SLOT, tags};
 use crate::{
     Completion, CompletionKind, ErrorKind, PostErrorReason, SendOptions, SrqNumber, WcStatus,
-    verbs::fake::{self, INLINE},
+    verbs::fake::{self, INLINE, LONGEST},
 };
 
 const SIGNALLED: u32 = 2;
@@ -104,6 +104,24 @@ fn a_full_queue_refuses_and_returns_the_buffer_as_it_was() {
     rig.world.complete(rig.qp(), 1);
     assert_eq!(rig.poll().len(), 1);
     rig.initiator.send(srq(1), rig.buf(b"now"), 9).unwrap();
+}
+
+#[test]
+fn a_message_longer_than_the_ports_longest_is_refused() {
+    let mut rig = Rig::connected();
+    let pool = rig.pd.pool(1, LONGEST as usize + 1).unwrap();
+    let mut initiator = rig.pd.create_initiator(&rig.cq).max_send_wr(2).pool(&pool).build().unwrap();
+    initiator.connect(&rig.port, &rig.endpoint(), &Default::default()).unwrap();
+    let error = initiator.send(srq(1), pool.take().unwrap(), 0).unwrap_err();
+    assert!(
+        matches!(error.reason, PostErrorReason::MessageTooLong { len, max: LONGEST } if len == LONGEST as usize + 1),
+        "{error}"
+    );
+    let mut buf = error.buf.expect("the buffer comes back");
+    buf.set_len(LONGEST as usize);
+    initiator.send(srq(1), buf, 0).unwrap();
+    rig.world.complete(initiator.qp_number().get(), 1);
+    assert_eq!(rig.poll().len(), 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{DEPTH, Rig};
 use crate::{
     Buf, Completion, CompletionQueue, Context, Device, Endpoint, Error, Initiator, LocalPort, Pool,
-    PostError, ProtectionDomain, Target, XrcDomain, XrcSrq,
+    PostError, ProtectionDomain, QpState, Target, XrcDomain, XrcSrq,
 };
 use std::{sync::Mutex, thread};
 
@@ -22,6 +22,22 @@ fn everything_is_send_and_what_is_shared_is_sync() {
         ($($name:ty),*) => { $(send::<$name>(); sync::<$name>();)* };
     }
     both!(Device, Context, ProtectionDomain, XrcDomain, Pool, LocalPort, Endpoint, Error);
+}
+
+/// `ibv_query_qp` writes into the queue pair that it asks about.
+#[test]
+fn two_threads_may_ask_for_a_state_at_once() {
+    let rig = Rig::connected();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..2_000 {
+                    assert_eq!(rig.initiator.state().unwrap(), QpState::ReadyToSend);
+                    assert_eq!(rig.target.state().unwrap(), QpState::ReadyToSend);
+                }
+            });
+        }
+    });
 }
 
 /// One thread sends, one polls, one is the device. Every buffer comes back once.

@@ -31,6 +31,8 @@ pub(crate) struct Initiator {
     /// None once it was destroyed, or leaked.
     parents: Option<(Arc<Pd>, Reservation)>,
     max_inline: u32,
+    /// The longest message of the port that it is connected by.
+    max_message: u32,
     connected: bool,
     /// Requests posted since the last that asked for a completion.
     unsignalled: u32,
@@ -89,7 +91,7 @@ impl Initiator {
         let ring = Arc::new(SendRing::new(id, pools, wanted.max_send_wr));
         reservation.open_book(Book::Send(Arc::clone(&ring)));
         let parents = Some((Arc::clone(pd), reservation));
-        Ok(Self { qp, ring, parents, max_inline, connected: false, unsignalled: 0 })
+        Ok(Self { qp, ring, parents, max_inline, max_message: 0, connected: false, unsignalled: 0 })
     }
 
     pub(crate) fn qp(&self) -> &Qp {
@@ -122,6 +124,7 @@ impl Initiator {
             to_rts(qp, psn, options, true)
         })?;
         self.connected = true;
+        self.max_message = path.max_message;
         Ok(())
     }
 
@@ -202,6 +205,9 @@ impl Initiator {
         match payload {
             Payload::Inline(bytes) if bytes.len() > self.max_inline as usize => {
                 Err(PostErrorReason::InlineTooLong { len: bytes.len(), max: self.max_inline })
+            }
+            Payload::Buf(buf) if buf.len() > self.max_message as usize => {
+                Err(PostErrorReason::MessageTooLong { len: buf.len(), max: self.max_message })
             }
             Payload::Buf(buf) if !self.ring.pools().has(buf) => Err(PostErrorReason::PoolNotAttached),
             _ => Ok(qp.as_ptr()),

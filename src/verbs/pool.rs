@@ -59,8 +59,9 @@ impl Pool {
         if slots == 0 || slot_size == 0 {
             return Err(invalid("a pool has one slot and one byte a slot at least"));
         }
-        if slot_size > 1 << 31 {
-            return Err(invalid("a slot has 2^31 bytes at most, the longest message"));
+        // 2^31 itself is a length that providers' scatter entries have no room for: its bit is a flag.
+        if slot_size > i32::MAX as usize {
+            return Err(invalid("a slot has 2^31 - 1 bytes at most"));
         }
         let stride = slot_size.next_multiple_of(ALIGN);
         let mapped = stride

@@ -13,19 +13,25 @@ use crate::{
     Error, QpNumber, QpState, Result,
     attributes::{Attributes, Role, Transition},
 };
-use std::{ffi::c_int, ptr::NonNull, sync::Arc};
+use std::{
+    ffi::c_int,
+    ptr::NonNull,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 pub(crate) struct Qp {
     /// None once it was destroyed.
     ptr: Option<NonNull<ibv_qp>>,
     number: QpNumber,
     role: Role,
+    /// Held while the state is asked for: `ibv_query_qp` writes it into the structure behind the pointer.
+    query: Mutex<()>,
     context: Arc<Context>,
 }
 
 // SAFETY: libibverbs lets any thread use a QP; all other fields are Send.
 unsafe impl Send for Qp {}
-// SAFETY: shared access reads what does not change and queries; changes need `&mut`.
+// SAFETY: shared access reads what does not change, and queries, one at a time; changes need `&mut`.
 unsafe impl Sync for Qp {}
 
 impl Qp {
@@ -40,7 +46,7 @@ impl Qp {
         .map_err(|source| Error::os("ibv_create_qp_ex", source).device(context.name()).object(role.name()))?;
         // SAFETY: live, and the number is set when the QP is made.
         let number = QpNumber::masked(unsafe { (*ptr.as_ptr()).qp_num });
-        Ok(Self { ptr: Some(ptr), number, role, context: Arc::clone(context) })
+        Ok(Self { ptr: Some(ptr), number, role, query: Mutex::default(), context: Arc::clone(context) })
     }
 
     pub(crate) fn number(&self) -> QpNumber {
@@ -90,6 +96,9 @@ impl Qp {
         let mut attr = ibv_qp_attr::default();
         let mut init = sys::ibv_qp_init_attr::default();
         let mask = sys::IBV_QP_STATE as c_int;
+        // In a forked child the lock may be held by a thread that the child does not have.
+        self.context.ours("ibv_query_qp")?;
+        let _one = self.query.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the QP is live and both structures may be written.
         errno_value(unsafe { sys::ibv_query_qp(self.as_ptr(), &raw mut attr, mask, &raw mut init) })
             .map_err(|source| {

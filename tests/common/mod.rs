@@ -8,7 +8,16 @@ use rdma_xrc::{
 };
 use std::{
     env,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
+};
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    span::{Attributes, Id, Record},
+    subscriber::DefaultGuard,
 };
 
 /// Opens the device that RDMA_XRC_DEVICE names. Without one the test fails: it was asked for.
@@ -146,4 +155,43 @@ pub fn message(completion: Completion) -> Message {
 /// Bytes that differ from message to message and from place to place.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     (0..len as u64).map(|at| (at.wrapping_mul(0x9e37_79b9).wrapping_add(seed * 131) >> 5) as u8).collect()
+}
+
+/// Watches this thread for the warnings with which the crate reports what it had to leak; dropping the
+/// watch fails the test if there were any.
+#[must_use = "it watches until it is dropped"]
+pub fn no_leaks() -> Watch {
+    let warnings = Arc::new(AtomicU32::new(0));
+    let guard = tracing::subscriber::set_default(Warnings(Arc::clone(&warnings)));
+    Watch { warnings, _guard: guard }
+}
+
+pub struct Watch {
+    warnings: Arc<AtomicU32>,
+    _guard: DefaultGuard,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let warnings = self.warnings.load(Relaxed);
+        assert!(std::thread::panicking() || warnings == 0, "{warnings} warnings: something was leaked");
+    }
+}
+
+struct Warnings(Arc<AtomicU32>);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
 }

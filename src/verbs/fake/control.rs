@@ -4,8 +4,8 @@
 //! As in the sys crate: pointers are of live objects that this fake made.
 
 use super::{
-    DEVICES, FakeContext, GUID, INLINE, Modified, Object, State, context, create, data_path, destroy,
-    granted, inodes, lock, set_errno, zeroed,
+    DEVICES, FakeContext, GUID, INLINE, LONGEST, Modified, Object, State, context, create, data_path,
+    destroy, granted, inodes, lock, set_errno, zeroed,
 };
 use rdma_core_sys::*;
 use std::{
@@ -108,6 +108,7 @@ pub(in crate::verbs) unsafe fn ibv_query_port(
     attr.active_mtu = IBV_MTU_2048;
     attr.max_mtu = IBV_MTU_4096;
     attr.link_layer = if ethernet { IBV_LINK_LAYER_ETHERNET } else { IBV_LINK_LAYER_INFINIBAND };
+    attr.max_msg_sz = LONGEST;
     attr.gid_tbl_len = 2;
     attr.pkey_tbl_len = 1;
     scripted.max(0)
@@ -367,10 +368,17 @@ pub(in crate::verbs) unsafe fn ibv_query_qp(
 ) -> c_int {
     // SAFETY: a live QP of ours.
     let fields = unsafe { &*qp };
+    let (ctx, number) = (fields.context, fields.qp_num);
     // SAFETY: the context of a live QP is live.
-    let mut state = lock(&unsafe { context(fields.context) }.state);
+    let shared = &unsafe { context(ctx) }.state;
+    let begun = std::mem::replace(&mut lock(shared).by_number(number).in_query, true);
+    assert!(!begun, "two queries write the QP's state at once");
+    std::thread::yield_now();
+    let mut state = lock(shared);
+    let object = state.by_number(number);
+    object.in_query = false;
     // SAFETY: the caller's structure may be written.
-    unsafe { (*attr).qp_state = state.by_number(fields.qp_num).qp_state };
+    unsafe { (*attr).qp_state = object.qp_state };
     0
 }
 

@@ -32,6 +32,8 @@ const DEVICES: [&str; 3] = ["fake0", "fake1", "plain0"];
 const GUID: u64 = 0x0002_c903_00a1_b2c3;
 /// What every initiator is granted for inline sends.
 pub(crate) const INLINE: u32 = 64;
+/// The longest message of every port: short, so that tests have buffers that are longer.
+pub(crate) const LONGEST: u32 = 1 << 20;
 /// A completion queue is granted one less than the next power of two, as mlx5 does.
 pub(crate) fn granted(depth: u32) -> u32 {
     (depth + 1).next_power_of_two() - 1
@@ -67,6 +69,7 @@ struct Object {
     number: u32,
     qp_state: u32,
     cq: usize,
+    in_query: bool,
     range: (u64, u64, u32),
     sends: VecDeque<Sent>,
     receives: VecDeque<Received>,
