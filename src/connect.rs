@@ -15,20 +15,11 @@ pub struct ConnectOptions {
     pub(crate) retry_count: u8,
     pub(crate) rnr_retry: u8,
     pub(crate) min_rnr_timer: u8,
-    pub(crate) max_rd_atomic: u8,
 }
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        Self {
-            mtu: None,
-            service_level: 0,
-            timeout: 14,
-            retry_count: 7,
-            rnr_retry: 7,
-            min_rnr_timer: 12,
-            max_rd_atomic: 1,
-        }
+        Self { mtu: None, service_level: 0, timeout: 14, retry_count: 7, rnr_retry: 7, min_rnr_timer: 12 }
     }
 }
 
@@ -74,12 +65,6 @@ impl ConnectOptions {
     /// InfiniBand specification, 0 to 31. Default 12, 0.64 ms.
     pub fn min_rnr_timer(mut self, code: u8) -> Self {
         self.min_rnr_timer = code;
-        self
-    }
-
-    /// RDMA reads and atomics in flight at a time. Default 1.
-    pub fn max_rd_atomic(mut self, count: u8) -> Self {
-        self.max_rd_atomic = count;
         self
     }
 

@@ -82,14 +82,19 @@ impl CompletionQueue {
     /// the same, later: when the queues that complete here are gone too.
     ///
     /// # Errors
-    /// The queue comes back with the reason: [`ErrorKind::Busy`] while queues complete here.
+    /// The queue comes back with the reason: [`ErrorKind::Busy`] while queues complete here, or
+    /// builders live that name it.
     #[doc(alias = "ibv_destroy_cq")]
     pub fn close(self) -> std::result::Result<(), (Self, Error)> {
         let Self { cq, poller } = self;
         match Arc::try_unwrap(cq) {
             Err(cq) => {
-                let error = Error::refused("ibv_destroy_cq", ErrorKind::Busy, "queues complete here")
-                    .device(cq.context().name());
+                let error = Error::refused(
+                    "ibv_destroy_cq",
+                    ErrorKind::Busy,
+                    "queues complete here, or are to, by their builders",
+                )
+                .device(cq.context().name());
                 Err((Self { cq, poller }, error))
             }
             Ok(mut cq) => cq.destroy().map_err(|error| (Self { cq: Arc::new(cq), poller }, error)),

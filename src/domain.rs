@@ -52,7 +52,7 @@ impl XrcDomain {
     /// the same, later: when its SRQs and targets in this process are gone too.
     ///
     /// # Errors
-    /// The domain comes back with the reason: [`ErrorKind::Busy`] while SRQs or targets of it live. For
+    /// The domain comes back with the reason: [`ErrorKind::Busy`] while SRQs, targets or builders of it live. For
     /// those of this process the crate says so without a system call.
     #[doc(alias = "ibv_close_xrcd")]
     pub fn close(self) -> std::result::Result<(), (Self, Error)> {
@@ -62,7 +62,7 @@ impl XrcDomain {
                 let error = Error::refused(
                     "ibv_close_xrcd",
                     ErrorKind::Busy,
-                    "SRQs or targets of it live in this process",
+                    "SRQs, targets or builders of it live in this process",
                 )
                 .device(domain.context().name());
                 (domain, error)

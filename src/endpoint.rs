@@ -103,15 +103,18 @@ impl Endpoint {
     /// # Errors
     /// Anything but an endpoint of this version, whole and with every number in its range, is refused.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, EndpointError> {
+        // Magic and version first: another version may have another length.
+        let head = &bytes[..bytes.len().min(MAGIC.len())];
+        if head != &MAGIC[..head.len()] {
+            return Err(EndpointError::Magic);
+        }
+        match bytes.get(MAGIC.len()) {
+            Some(&version) if version != VERSION => return Err(EndpointError::Version(version)),
+            _ => {}
+        }
         let Ok(bytes) = <&[u8; Self::WIRE_LEN]>::try_from(bytes) else {
             return Err(EndpointError::Length { expected: Self::WIRE_LEN, found: bytes.len() });
         };
-        if bytes[..4] != MAGIC {
-            return Err(EndpointError::Magic);
-        }
-        if bytes[4] != VERSION {
-            return Err(EndpointError::Version(bytes[4]));
-        }
         let mut gid = [0; 16];
         gid.copy_from_slice(&bytes[8..24]);
         let mut numbers = [0; 5];
@@ -171,18 +174,28 @@ impl FromStr for Endpoint {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Self, EndpointError> {
-        // Checked first: nothing below looks at more than this many bytes.
-        if text.len() != Self::TEXT_LEN {
-            return Err(EndpointError::Length { expected: Self::TEXT_LEN, found: text.len() });
-        }
-        let mut fields = text.split(':');
-        match fields.next().and_then(|word| word.strip_prefix("xrc")) {
-            Some(version) if version.parse() == Ok(VERSION) => {}
-            Some(version) => {
-                return Err(version.parse().map_or(EndpointError::Magic, EndpointError::Version));
+        // Magic and version first, as in the byte form. Nothing looks at more than a first few bytes
+        // before the length is known to be right.
+        const LONGEST_HEAD: usize = "xrc255:".len();
+        let wrong_length = EndpointError::Length { expected: Self::TEXT_LEN, found: text.len() };
+        let head = text.as_bytes().get(..LONGEST_HEAD).unwrap_or(text.as_bytes());
+        match head.iter().position(|&byte| byte == b':') {
+            Some(end) => {
+                let version = text.get(..end).and_then(|word| word.strip_prefix("xrc"));
+                match version.and_then(|version| version.parse().ok()) {
+                    Some(VERSION) => {}
+                    Some(version) => return Err(EndpointError::Version(version)),
+                    None => return Err(EndpointError::Magic),
+                }
             }
+            // Cut off within its head, or something else.
+            None if format!("xrc{VERSION}").as_bytes().starts_with(head) => return Err(wrong_length),
             None => return Err(EndpointError::Magic),
         }
+        if text.len() != Self::TEXT_LEN {
+            return Err(wrong_length);
+        }
+        let mut fields = text.split(':').skip(1);
         let mut field = |width, name| hex(fields.next(), width).ok_or(EndpointError::Field(name));
         let mtu = field(1, "MTU")? as u8;
         let lid = field(4, "LID")? as u16;

@@ -71,7 +71,15 @@
 //! gives the object back with the reason if it is refused. `Drop` never panics; if the kernel refuses it,
 //! the object is leaked with all it needs and a [`tracing`] event says so. Destroying a queue drops what
 //! it had in flight: buffers go back to their pools, and completions that were not polled are counted by
-//! [`CompletionQueue::stale_completions`]. In a forked child, drops do nothing.
+//! [`CompletionQueue::stale_completions`].
+//!
+//! # Forking
+//! What was opened before a fork stays the parent's: in the child, drops do nothing, and creating,
+//! connecting, posting, polling and closing are refused with [`ErrorKind::Forked`]. A child opens a device
+//! of its own. The crate calls neither `ibv_fork_init` nor `madvise`. Since Linux 5.12 a fork copies pages
+//! that a device writes for the child; before that, the parent could be left with the copy and its device
+//! with the page, so there a program that forks calls `ibv_fork_init` itself, or sets `IBV_FORK_SAFE=1`,
+//! before it opens a device.
 //!
 //! # Safety
 //! No safe call causes undefined behaviour, whatever is dropped, forgotten or reordered, and whatever a

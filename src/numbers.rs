@@ -93,7 +93,8 @@ impl Psn {
     /// A random one, for the start of a connection.
     pub fn random() -> Self {
         use std::hash::{BuildHasher, RandomState};
-        // Each RandomState has keys from the operating system's generator.
+        // A thread's first RandomState has keys from the operating system's generator, and each further one
+        // differs; the hash makes unlike numbers of them.
         Self::masked((RandomState::new().hash_one(0u8) >> 16) as u32)
     }
 }

@@ -42,15 +42,18 @@ impl ProtectionDomain {
     /// the same, later: when what was made from it is gone too.
     ///
     /// # Errors
-    /// The domain comes back with the reason: [`ErrorKind::Busy`] while pools, SRQs or initiators of it
-    /// live.
+    /// The domain comes back with the reason: [`ErrorKind::Busy`] while pools, SRQs, initiators or
+    /// builders of it live.
     #[doc(alias = "ibv_dealloc_pd")]
     pub fn close(self) -> std::result::Result<(), (Self, Error)> {
         match Arc::try_unwrap(self.0) {
             Err(shared) => {
-                let error =
-                    Error::refused("ibv_dealloc_pd", ErrorKind::Busy, "pools, SRQs or initiators of it live")
-                        .device(shared.context().name());
+                let error = Error::refused(
+                    "ibv_dealloc_pd",
+                    ErrorKind::Busy,
+                    "pools, SRQs, initiators or builders of it live",
+                )
+                .device(shared.context().name());
                 Err((Self(shared), error))
             }
             Ok(mut pd) => pd.destroy().map_err(|error| (Self(Arc::new(pd)), error)),

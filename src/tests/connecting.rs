@@ -36,13 +36,8 @@ fn a_target_takes_a_responders_attributes_and_no_other() {
 fn the_values_are_the_peers_our_own_and_the_options() {
     let mut rig = Rig::new();
     let remote = Endpoint { mtu: Mtu::Mtu1024, lid: Lid::new(0x55), ..rig.endpoint() };
-    let options = ConnectOptions::new()
-        .service_level(3)
-        .timeout(20)
-        .retry_count(2)
-        .rnr_retry(5)
-        .min_rnr_timer(9)
-        .max_rd_atomic(4);
+    let options =
+        ConnectOptions::new().service_level(3).timeout(20).retry_count(2).rnr_retry(5).min_rnr_timer(9);
     rig.initiator.connect(&rig.port, &remote, &options).unwrap();
     rig.target.connect(&rig.port, &remote, &options).unwrap();
     let calls = rig.world.modified();
@@ -52,12 +47,12 @@ fn the_values_are_the_peers_our_own_and_the_options() {
     assert_eq!((rtr.path_mtu, rtr.ah_attr.dlid, rtr.ah_attr.sl), (3, 0x55, 3), "the smaller MTU");
     assert_eq!((rtr.ah_attr.is_global, rtr.ah_attr.port_num), (0, 1));
     assert_eq!((rts.timeout, rts.retry_cnt, rts.rnr_retry), (20, 2, 5));
-    assert_eq!((rts.sq_psn, rts.max_rd_atomic), (rig.initiator.psn().get(), 4));
+    assert_eq!((rts.sq_psn, rts.max_rd_atomic), (rig.initiator.psn().get(), 1));
     assert_eq!(
         (target_rtr.dest_qp_num, target_rtr.rq_psn),
         (remote.initiator.get(), remote.initiator_psn.get())
     );
-    assert_eq!((target_rtr.min_rnr_timer, target_rtr.max_dest_rd_atomic), (9, 4));
+    assert_eq!((target_rtr.min_rnr_timer, target_rtr.max_dest_rd_atomic), (9, 1));
     assert_eq!((target_rts.timeout, target_rts.sq_psn), (20, rig.target.psn().get()));
     assert_eq!(rig.initiator.state().unwrap(), QpState::ReadyToSend);
 }

@@ -190,6 +190,21 @@ fn a_refused_destroy_leaks_and_frees_nothing_that_a_device_may_write() {
 }
 
 #[test]
+fn a_builder_holds_what_it_names() {
+    let rig = Rig::new();
+    let Rig { pd, pool, domain, cq, srq, initiator, target, .. } = rig;
+    drop((pool, srq, initiator, target));
+    let builder = domain.create_srq(&pd, &cq);
+    let (_, domain) = domain.close().unwrap_err();
+    let (_, pd) = pd.close().unwrap_err();
+    let (_, cq) = cq.close().unwrap_err();
+    for error in [domain, pd, cq] {
+        assert!(error.to_string().contains("builders"), "{error}");
+    }
+    drop(builder);
+}
+
+#[test]
 fn close_gives_the_object_back_when_it_is_refused() {
     let rig = Rig::new();
     let Rig { world, context, pd, pool, domain, cq, srq, initiator, target, port } = rig;

@@ -57,6 +57,26 @@ fn case_24_bytes_of_the_wrong_length() {
     }
 }
 
+/// A later version may be longer or shorter; what is wrong with it is its version.
+#[test]
+fn another_version_is_named_whatever_its_length() {
+    for len in [5, 43, 44, 45, 400] {
+        let mut bytes = [&b"XRCE\x07"[..], &[0; 395]].concat();
+        bytes.truncate(len);
+        assert_eq!(Endpoint::from_bytes(&bytes), Err(EndpointError::Version(7)));
+        bytes[0] = b'Y';
+        assert_eq!(Endpoint::from_bytes(&bytes), Err(EndpointError::Magic));
+    }
+    for text in
+        ["xrc7:", "xrc7:1:2", &format!("xrc7:{}", "0".repeat(74)), &format!("xrc7:{}", "0".repeat(500))]
+    {
+        assert_eq!(text.parse::<Endpoint>(), Err(EndpointError::Version(7)));
+    }
+    for text in ["xrc256:1", "xrc:", ":", "no endpoint at all", "\u{e9}\u{e9}\u{e9}\u{e9}", &"x".repeat(79)] {
+        assert_eq!(text.parse::<Endpoint>(), Err(EndpointError::Magic), "{text}");
+    }
+}
+
 #[test]
 fn case_24_bytes_that_hold_what_they_cannot() {
     let with = |at: usize, value: u8| {

@@ -8,10 +8,7 @@ use std::{ffi::c_int, io, ptr::NonNull};
 /// NULL with errno. errno is set to 0 before the call: some providers return NULL and leave it alone,
 /// and a number from an older call would be a false reason.
 pub(crate) fn null_with_errno<T>(call: impl FnOnce() -> *mut T) -> io::Result<NonNull<T>> {
-    // SAFETY: the location is valid for this thread as long as the thread runs.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above; nobody else writes this thread's errno meanwhile.
-    unsafe { errno.write(0) };
+    forget_errno();
     NonNull::new(call()).ok_or_else(last_error)
 }
 
@@ -24,9 +21,17 @@ pub(crate) fn errno_value(result: c_int) -> io::Result<()> {
     }
 }
 
-/// -1 with errno, 0 for success.
-pub(crate) fn minus_one_with_errno(result: c_int) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(last_error()) }
+/// -1 with errno, 0 for success. errno is set to 0 before the call, as for NULL.
+pub(crate) fn minus_one_with_errno(call: impl FnOnce() -> c_int) -> io::Result<()> {
+    forget_errno();
+    if call() == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+fn forget_errno() {
+    // SAFETY: the location is valid for this thread as long as the thread runs.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above; nobody else writes this thread's errno meanwhile.
+    unsafe { errno.write(0) };
 }
 
 /// A count, or an errno value negated.
@@ -80,11 +85,13 @@ mod tests {
 
     #[test]
     fn minus_one_takes_errno() {
-        assert!(minus_one_with_errno(0).is_ok());
-        set_errno(libc::ENOENT);
-        assert_eq!(minus_one_with_errno(-1).unwrap_err().raw_os_error(), Some(libc::ENOENT));
-        set_errno(0);
-        assert_eq!(minus_one_with_errno(-1).unwrap_err().raw_os_error(), None);
+        assert!(minus_one_with_errno(|| 0).is_ok());
+        let failing = || {
+            set_errno(libc::ENOENT);
+            -1
+        };
+        assert_eq!(minus_one_with_errno(failing).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(minus_one_with_errno(|| -1).unwrap_err().raw_os_error(), None, "of an older call");
     }
 
     #[test]

@@ -18,6 +18,9 @@ const INIT: Transition = Transition { from: QpState::Reset, to: QpState::Init };
 const READY_TO_RECEIVE: Transition = Transition { from: QpState::Init, to: QpState::ReadyToReceive };
 const READY_TO_SEND: Transition = Transition { from: QpState::ReadyToReceive, to: QpState::ReadyToSend };
 
+/// RDMA reads and atomics in flight. Nothing in this crate makes any; the kernel asks for a number.
+const RD_ATOMIC: u8 = 1;
+
 /// Runs the steps of a connection. If one fails, the QP goes back to RESET and the reason comes back.
 pub(super) fn all_or_nothing(qp: &mut Qp, steps: impl FnOnce(&mut Qp) -> Result<()>) -> Result<()> {
     steps(qp).map_err(|error| {
@@ -58,7 +61,7 @@ pub(super) fn to_rtr(
     };
     if let Some(options) = responder {
         given |= Attributes::MAX_DEST_RD_ATOMIC | Attributes::MIN_RNR_TIMER;
-        attr.max_dest_rd_atomic = options.max_rd_atomic;
+        attr.max_dest_rd_atomic = RD_ATOMIC;
         attr.min_rnr_timer = options.min_rnr_timer;
     }
     qp.modify(&mut attr, given, READY_TO_RECEIVE)
@@ -72,7 +75,7 @@ pub(super) fn to_rts(qp: &mut Qp, psn: Psn, options: &ConnectOptions, requester:
         given |= Attributes::RETRY_CNT | Attributes::RNR_RETRY | Attributes::MAX_QP_RD_ATOMIC;
         attr.retry_cnt = options.retry_count;
         attr.rnr_retry = options.rnr_retry;
-        attr.max_rd_atomic = options.max_rd_atomic;
+        attr.max_rd_atomic = RD_ATOMIC;
     }
     qp.modify(&mut attr, given, READY_TO_SEND)
 }

@@ -8,7 +8,9 @@ use super::{
     convert::{count_or_negative_errno, errno_value, minus_one_with_errno},
     sys::{self, ibv_gid, ibv_gid_entry, ibv_port_attr},
 };
-use crate::{Error, Gid, GidEntry, GidType, Lid, LinkLayer, Mtu, PortAttributes, PortState, Result};
+use crate::{
+    Error, ErrorKind, Gid, GidEntry, GidType, Lid, LinkLayer, Mtu, PortAttributes, PortState, Result,
+};
 use std::ffi::c_int;
 
 /// `ibv_query_port(3)`.
@@ -51,13 +53,19 @@ pub(crate) fn query(context: &Context, port: u8) -> Result<PortAttributes> {
 
 /// `ibv_query_gid(3)`.
 pub(crate) fn gid(context: &Context, port: u8, index: u32) -> Result<Gid> {
+    const VERB: &str = "ibv_query_gid";
     let mut gid = ibv_gid::default();
-    let index = c_int::try_from(index).unwrap_or(c_int::MAX);
-    // SAFETY: the context is live and the structure may be written.
-    minus_one_with_errno(unsafe { sys::ibv_query_gid(context.as_ptr(), port, index, &raw mut gid) })
-        .map_err(|source| {
-            on_port("ibv_query_gid", context, port, source).detail(format!("no GID at index {index}"))
-        })?;
+    let missing = format!("no GID at index {index}");
+    let Ok(index) = c_int::try_from(index) else {
+        return Err(Error::refused(VERB, ErrorKind::InvalidInput, missing)
+            .device(context.name())
+            .object(format!("port {port}")));
+    };
+    minus_one_with_errno(|| {
+        // SAFETY: the context is live and the structure may be written.
+        unsafe { sys::ibv_query_gid(context.as_ptr(), port, index, &raw mut gid) }
+    })
+    .map_err(|source| on_port(VERB, context, port, source).detail(missing))?;
     Ok(from_union(&gid))
 }
 
@@ -92,12 +100,13 @@ pub(crate) fn gids(context: &Context, port: u8) -> Result<Vec<GidEntry>> {
 /// `ibv_query_pkey(3)`, in host order.
 pub(crate) fn pkey(context: &Context, port: u8, index: u16) -> Result<u16> {
     let mut pkey = 0u16;
-    // SAFETY: the context is live and the number may be written.
-    minus_one_with_errno(unsafe { sys::ibv_query_pkey(context.as_ptr(), port, index.into(), &raw mut pkey) })
-        .map_err(|source| {
-            on_port("ibv_query_pkey", context, port, source)
-                .detail(format!("no partition key at index {index}"))
-        })?;
+    minus_one_with_errno(|| {
+        // SAFETY: the context is live and the number may be written.
+        unsafe { sys::ibv_query_pkey(context.as_ptr(), port, index.into(), &raw mut pkey) }
+    })
+    .map_err(|source| {
+        on_port("ibv_query_pkey", context, port, source).detail(format!("no partition key at index {index}"))
+    })?;
     Ok(u16::from_be(pkey))
 }
 
