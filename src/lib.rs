@@ -90,6 +90,16 @@
 //! what it says, that a destroyed queue is done. Where a provider is known not to keep to that, the crate
 //! sees to it. Setting `MLX5_SINGLE_THREADED=1` takes away the locks that all this assumes.
 //!
+//! Some providers look at the queue pair of each completion that they poll: hns without a lock, qedr by an
+//! address in the completion. So a queue pair is stopped first (ERR, then RESET), then the completion queues
+//! that may name it are emptied, for the next poll, and then it is destroyed, while nobody polls them. This
+//! is written from the providers' sources and tested over fakes of them; on a device it has run with mlx5
+//! only. Two things the crate cannot see to. An SRQ cannot be stopped: close it when no peer sends to it any
+//! more, for a provider may look at the SRQ of a message that arrives in the very moment of its end. And hns
+//! finds the target of a receive among those of the same opening of the device only: what comes through
+//! another process's target, in a domain shared by a file, is an error of [`CompletionQueue::poll`] there,
+//! and its buffer comes back with the end of the SRQ.
+//!
 //! # What is not wrapped
 //! RDMA writes, reads and atomics; completion channels; asynchronous events; opening another process's
 //! target by number; extended completion queues and work requests. None of it can be named here.

@@ -83,6 +83,9 @@ fn a_connect_that_fails_goes_back_to_reset_and_can_be_repeated() {
         let text = error.to_string();
         assert!(text.contains(from) && text.contains("initiator") && text.contains("fake0"), "{text}");
         assert_eq!(rig.initiator.state().unwrap(), QpState::Reset);
+        let states: Vec<u32> = rig.world.modified().iter().map(|call| call.attr.qp_state).collect();
+        let back: &[u32] = if step == 0 { &[] } else { &[6, 0] };
+        assert_eq!(&states[step + 1..], back, "through ERR, unless it never left RESET");
         let unsent = rig.initiator.send(rig.srq.number(), rig.buf(b"x"), 0).unwrap_err();
         assert!(matches!(unsent.reason, PostErrorReason::NotConnected));
 

@@ -165,6 +165,84 @@ fn what_is_kept_does_not_pile_up() {
     assert_eq!((rig.cq.verbs().deferred(), rig.cq.stale_completions()), (0, 80));
 }
 
+/// qedr reads the QP by an address in the completion.
+#[test]
+fn no_completion_outlives_its_initiator() {
+    let mut rig = Rig::connected();
+    rig.world.looks_at_qps();
+    for tag in 0..3 {
+        rig.initiator.send(rig.srq.number(), rig.buf(b"x"), tag).unwrap();
+    }
+    rig.world.complete(rig.qp(), 2);
+    let Rig { world, pool, mut cq, initiator, target, .. } = rig;
+    let number = initiator.qp_number().get();
+    drop(initiator);
+    let mut out = Vec::new();
+    assert_eq!(cq.poll(&mut out, 10).unwrap(), 0);
+    assert_eq!((pool.free(), cq.stale_completions()), (pool.slots(), 2));
+    drop(target);
+    let last: Vec<u32> = world
+        .modified()
+        .iter()
+        .filter(|call| call.qp_number == number)
+        .map(|call| call.attr.qp_state)
+        .collect();
+    assert_eq!(last[3..], [6, 0], "ERR, then RESET");
+}
+
+/// hns reads the target that a receive came through. What arrived before the target went comes home.
+#[test]
+fn receives_come_home_after_their_target_went() {
+    let mut rig = Rig::connected();
+    rig.world.looks_at_qps();
+    // An SRQ of another completion queue, and of another domain: that may be the same file's.
+    let mut other_cq = rig.context.create_cq(8).unwrap();
+    let other_domain = rig.context.create_xrc_domain().unwrap();
+    let mut other = other_domain.create_srq(&rig.pd, &other_cq).max_wr(2).pool(&rig.pool).build().unwrap();
+    rig.srq.post(rig.pool.take().unwrap(), 1).unwrap();
+    other.post(rig.pool.take().unwrap(), 2).unwrap();
+    let through = rig.target.qp_number().get();
+    rig.world.deliver_through(through, rig.srq_number(), b"one", None);
+    rig.world.deliver_through(through, other.number().get(), b"two", None);
+    let Rig { mut cq, target, pool, .. } = rig;
+    target.close().unwrap();
+    let mut out = Vec::new();
+    cq.poll(&mut out, 10).unwrap();
+    other_cq.poll(&mut out, 10).unwrap();
+    assert_eq!(tags(&out), [1, 2]);
+    assert_eq!(out[1].buf.as_deref(), Some(&b"two"[..]));
+    drop(out);
+    assert_eq!(pool.free(), pool.slots());
+}
+
+/// A refused end has stopped the queue pair: nothing is sent over it, and no later connection speaks for
+/// the sends that it left.
+#[test]
+fn an_initiator_whose_end_was_refused_sends_no_more() {
+    let mut rig = Rig::connected();
+    rig.initiator.send(rig.srq.number(), rig.buf(b"x"), 1).unwrap();
+    rig.world.script("ibv_destroy_qp", [libc::EBUSY]);
+    let endpoint = rig.endpoint();
+    let (mut initiator, _) = rig.initiator.close().unwrap_err();
+    let unsent = initiator.send_inline(rig.srq.number(), b"x", 2).unwrap_err();
+    assert!(matches!(unsent.reason, crate::PostErrorReason::NotConnected), "{unsent}");
+    let error = initiator.connect(&rig.port, &endpoint, &Default::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    initiator.close().unwrap();
+    assert_eq!(rig.pool.free(), rig.pool.slots());
+}
+
+/// A device that has gone stops nothing, and its queue pairs can be destroyed; another refusal counts.
+#[test]
+fn a_device_that_has_gone_does_not_keep_its_queue_pairs() {
+    let Rig { world, initiator, target, .. } = Rig::connected();
+    world.script("ibv_modify_qp", [libc::EIO, libc::EINVAL]);
+    initiator.close().unwrap();
+    let (target, error) = target.close().unwrap_err();
+    assert!(error.to_string().contains("ibv_modify_qp"), "{error}");
+    target.close().unwrap();
+}
+
 #[test]
 fn a_refused_destroy_leaks_and_frees_nothing_that_a_device_may_write() {
     let mut rig = Rig::connected();

@@ -147,3 +147,39 @@ fn srqs_come_and_go_while_another_thread_polls() {
     drop((srq, initiator));
     assert_eq!(pool.free(), pool.slots());
 }
+
+/// Targets come and go while another thread polls the SRQ that they deliver to. The fake sees a poll that
+/// overlaps the end of a queue pair.
+#[test]
+fn targets_end_while_nobody_polls() {
+    let mut rig = Rig::connected();
+    rig.world.looks_at_qps();
+    let (srq, own) = (rig.srq_number(), rig.target.qp_number().get());
+    for tag in 0..u64::from(DEPTH) {
+        rig.srq.post(rig.pool.take().unwrap(), tag).unwrap();
+    }
+    let Rig { world, pool, domain, mut cq, .. } = rig;
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let mut out = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..400 {
+                let target = domain.create_target().unwrap();
+                if round < DEPTH - 1 {
+                    world.deliver_through(target.qp_number().get(), srq, b"x", None);
+                }
+            }
+            world.deliver_through(own, srq, b"last", None);
+            done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                cq.poll(&mut out, 8).expect("each receive has its target when it is looked at");
+            }
+            cq.poll(&mut out, 8).unwrap();
+        });
+    });
+    assert_eq!((out.len(), cq.stale_completions()), (DEPTH as usize, 0));
+    drop(out);
+    assert_eq!(pool.free(), pool.slots());
+}

@@ -6,20 +6,24 @@
 
 use super::{
     convert::{errno_value, null_with_errno},
+    cq::Cq,
     device::DeviceHandle,
     sys::{self, ibv_context, ibv_device_attr},
 };
-use crate::{DeviceAttributes, Error, ErrorKind, Guid, Result};
+use crate::{DeviceAttributes, Error, ErrorKind, Guid, Result, bookkeeping::wr_id::QueueId};
 use once_cell::sync::OnceCell;
 use std::{
     ffi::CStr,
     io,
     ptr::NonNull,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
 };
+
+/// The SRQs that live, each with the completion queue that its receives go to.
+pub(super) type Receivers = Vec<(QueueId, Weak<Cq>)>;
 
 pub(crate) struct Context {
     ptr: NonNull<ibv_context>,
@@ -27,7 +31,7 @@ pub(crate) struct Context {
     pid: u32,
     forks: u32,
     attributes: OnceCell<DeviceAttributes>,
-    queue_changes: Mutex<()>,
+    queue_changes: Mutex<Receivers>,
 }
 
 // SAFETY: libibverbs lets any thread use a context; all other fields are Send.
@@ -87,7 +91,7 @@ impl Context {
 
     /// Held while a queue is created or destroyed. See `cq` for why a queue's end must be complete before
     /// another begins. Taken before a CQ's lock.
-    pub(super) fn queue_changes(&self) -> MutexGuard<'_, ()> {
+    pub(super) fn queue_changes(&self) -> MutexGuard<'_, Receivers> {
         self.queue_changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,18 +7,26 @@
 //! completion only `wr_id`, `status`, `qp_num` and `vendor_err` are read; and what is read leads to
 //! memory only through `bookkeeping`.
 //!
-//! **Polling and destroying exclude each other** ([`Cq::end_of_queue`]), because providers do not see to
-//! it. mlx5 finds the SRQ of a completion by a small index that it uses again, without a lock that would
-//! keep the SRQ from being freed meanwhile, and it leaves the completions of a destroyed XRC SRQ where
-//! they are. Polled later, such a one is an error that swallows those polled with it; or, if a new queue
-//! has the index by then, it completes a receive *of that queue* that is still posted, or reads past its
-//! end. So a queue is destroyed with the CQ's lock held; what is left of an SRQ is taken out before
-//! anything else happens; and no queue of the context is created until that is done
+//! **Polling and destroying exclude each other** ([`Cq::end_of_srq`], [`end_of_qp`]), because providers do
+//! not see to it, and each finds the queue of a completion in a way of its own:
+//!
+//! * mlx5 finds its SRQ by a small index that it uses again, without a lock that would keep the SRQ from
+//!   being freed meanwhile, and it leaves the completions of a destroyed XRC SRQ where they are. Polled
+//!   later, such a one is an error that swallows those polled with it; or, if a new queue has the index by
+//!   then, it completes a receive *of that queue* that is still posted, or reads past its end.
+//! * hns finds its QP by number, for a receive the *target* that it came through, and without a lock too;
+//!   one whose target is gone is an error.
+//! * qedr has the QP's address in the completion itself and takes none out when the QP is freed.
+//!
+//! So a queue is destroyed with the locks of all CQs held that may have completions of it. A QP is stopped
+//! before, and what it completed taken out while it lives; an SRQ cannot be stopped, so what is left of it
+//! is taken out after its end too; and no queue of the context is created until that is done
 //! ([`Context::queue_changes`]).
 
 use super::{
-    context::Context,
+    context::{Context, Receivers},
     convert::{errno_value, null_with_errno},
+    qp::Qp,
     sys::{self, ibv_cq, ibv_wc},
 };
 use crate::{
@@ -99,29 +107,26 @@ impl Cq {
         self.books.lock().deferred()
     }
 
-    /// Destroys a queue that completes here and takes it out of the books. `leaves` says whether it may
-    /// leave completions that the provider cannot tell from a later queue's. Returns how many completions
-    /// were nobody's, for [`note_stale`](Self::note_stale) once the caller's own state is settled.
-    pub(super) fn end_of_queue(
-        &self,
-        id: QueueId,
-        leaves: bool,
-        destroy: impl FnOnce() -> Result<()>,
-    ) -> Result<u64> {
-        let changes = self.context.queue_changes();
+    /// Destroys an SRQ that completes here and takes it out of the books. Returns how many completions were
+    /// nobody's, for [`note_stale`] once the caller's own state is settled.
+    pub(super) fn end_of_srq(&self, id: QueueId, destroy: impl FnOnce() -> Result<()>) -> Result<u64> {
+        let mut changes = self.context.queue_changes();
         let mut shelf = self.books.lock();
+        // Before, for a provider that looks at the SRQ of a completion; and after, for an SRQ cannot be
+        // stopped, and a message may have arrived meanwhile.
+        let mut stale = self.clear_out(&mut shelf);
         destroy()?;
+        changes.retain(|(of, _)| *of != id);
         let book = shelf.remove(id);
-        let mut stale = if leaves { self.clear_out(&mut shelf) } else { 0 };
-        stale += shelf.drop_deferred(id);
+        stale += self.clear_out(&mut shelf) + self.drop_deferred(&mut shelf, id);
         drop(shelf);
         drop(changes);
         drop(book);
         Ok(stale)
     }
 
-    /// Takes everything out of the CQ that was in it when a queue ended. What belongs to other queues
-    /// waits for the next poll. Returns how many were nobody's.
+    /// Takes everything out of the CQ that is in it when a queue ends. What belongs to a queue waits for the
+    /// next poll. Returns how many were nobody's.
     fn clear_out(&self, shelf: &mut Shelf) -> u64 {
         let mut stale = 0;
         // All that the queue left was written before its destroy returned, and the CQ holds no more than
@@ -135,15 +140,16 @@ impl Cq {
                 _ => stale += 1,
             }
         }
-        stale
+        self.count_stale(stale)
     }
 
-    /// Counts completions that were nobody's and says so. Called last: a subscriber may do anything.
-    pub(super) fn note_stale(&self, stale: u64) {
-        if stale > 0 {
-            self.stale.fetch_add(stale, Relaxed);
-            tracing::debug!(device = %self.context.name(), stale, "completions of no living queue");
-        }
+    fn drop_deferred(&self, shelf: &mut Shelf, id: QueueId) -> u64 {
+        self.count_stale(shelf.drop_deferred(id))
+    }
+
+    fn count_stale(&self, stale: u64) -> u64 {
+        self.stale.fetch_add(stale, Relaxed);
+        stale
     }
 
     pub(crate) fn destroy(&mut self) -> Result<()> {
@@ -165,6 +171,51 @@ impl Drop for Cq {
         if let Err(error) = self.destroy() {
             super::leak(&error, Arc::clone(&self.context));
         }
+    }
+}
+
+/// Destroys a QP, with everybody excluded who might look at it: its own CQ's pollers, or for a target, which
+/// has none, those of every CQ that an SRQ of the context completes to. The device is stopped first, and what
+/// it has completed is taken out while the QP is there to be looked at. `own` is a send queue's CQ and id.
+/// Returns as [`Cq::end_of_srq`] does.
+pub(super) fn end_of_qp(qp: &mut Qp, own: Option<(&Arc<Cq>, QueueId)>) -> Result<u64> {
+    let context = Arc::clone(qp.context());
+    // Several CQs are locked at once only here, by whoever has this lock, so their order does not matter.
+    let changes = context.queue_changes();
+    let cqs = own.map_or_else(|| receiving(&changes), |(cq, _)| vec![Arc::clone(cq)]);
+    let mut shelves: Vec<_> = cqs.iter().map(|cq| cq.books.lock()).collect();
+    match qp.quiesce() {
+        // A device that has gone writes nothing any more; its objects can still be destroyed.
+        Err(error) if error.kind() != ErrorKind::NoSuchDevice => return Err(error),
+        _ => {}
+    }
+    let mut stale: u64 = cqs.iter().zip(&mut shelves).map(|(cq, shelf)| cq.clear_out(shelf)).sum();
+    qp.destroy()?;
+    let mut book = None;
+    if let (Some((cq, id)), Some(shelf)) = (own, shelves.first_mut()) {
+        stale += cq.drop_deferred(shelf, id);
+        book = shelf.remove(id);
+    }
+    drop(shelves);
+    // None of these is the last: each has an SRQ or a QP, whose end waits for this one.
+    drop(cqs);
+    drop(changes);
+    drop(book);
+    Ok(stale)
+}
+
+/// The completion queues of the SRQs that live, each once.
+fn receiving(receivers: &Receivers) -> Vec<Arc<Cq>> {
+    let mut cqs: Vec<_> = receivers.iter().filter_map(|(_, cq)| cq.upgrade()).collect();
+    cqs.sort_unstable_by_key(Arc::as_ptr);
+    cqs.dedup_by(|one, other| Arc::ptr_eq(one, other));
+    cqs
+}
+
+/// Says that completions were nobody's. Called last: a subscriber may do anything.
+pub(super) fn note_stale(context: &Context, stale: u64) {
+    if stale > 0 {
+        tracing::debug!(device = %context.name(), stale, "completions of no living queue");
     }
 }
 
@@ -262,7 +313,7 @@ impl Poller {
             }
         }
         drop(shelf);
-        cq.note_stale(stale);
+        note_stale(&cq.context, cq.count_stale(stale));
         result.map(|()| out.len() - before)
     }
 }

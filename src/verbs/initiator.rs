@@ -8,7 +8,7 @@
 
 use super::{
     convert::errno_value,
-    cq::{Cq, Reservation},
+    cq::{Cq, Reservation, end_of_qp, note_stale},
     modify::{all_or_nothing, to_init, to_rtr, to_rts},
     pd::Pd,
     pool::Pool,
@@ -118,6 +118,11 @@ impl Initiator {
             return Err(Error::refused("Initiator::connect", ErrorKind::Busy, "it is connected already")
                 .device(self.qp.context().name()));
         }
+        if self.ring.in_flight() > 0 {
+            // What a refused end left: the next connection's completions would speak for these sends.
+            return Err(Error::refused("Initiator::connect", ErrorKind::Busy, "sends of it are in flight")
+                .device(self.qp.context().name()));
+        }
         all_or_nothing(&mut self.qp, |qp| {
             to_init(qp, path)?;
             to_rtr(qp, path, (remote.target, remote.target_psn), None)?;
@@ -217,13 +222,13 @@ impl Initiator {
     pub(crate) fn destroy(&mut self) -> Result<()> {
         self.qp.context().ours("ibv_destroy_qp")?;
         let Some((_, reservation)) = &self.parents else { return Ok(()) };
-        // Providers take a QP's completions out themselves, or leave them with an id that is nobody's.
-        let cq = Arc::clone(reservation.cq());
-        let stale = cq.end_of_queue(self.ring.id(), false, || self.qp.destroy())?;
+        // If the kernel refuses the end, the QP may have been stopped.
+        self.connected = false;
+        let stale = end_of_qp(&mut self.qp, Some((reservation.cq(), self.ring.id())))?;
         // The kernel has let go: the device touches none of the queue's slots any more.
         self.ring.pools().release_all(self.ring.id());
         self.parents = None;
-        cq.note_stale(stale);
+        note_stale(self.qp.context(), stale);
         Ok(())
     }
 }

@@ -23,13 +23,9 @@ const RD_ATOMIC: u8 = 1;
 
 /// Runs the steps of a connection. If one fails, the QP goes back to RESET and the reason comes back.
 pub(super) fn all_or_nothing(qp: &mut Qp, steps: impl FnOnce(&mut Qp) -> Result<()>) -> Result<()> {
-    steps(qp).map_err(|error| {
-        // From INIT, or from RTR: where the steps stopped is not known, and RESET takes either.
-        let back = Transition { from: QpState::Init, to: QpState::Reset };
-        match qp.modify(&mut ibv_qp_attr::default(), Attributes::NONE, back) {
-            Ok(()) => error,
-            Err(second) => error.and(&second),
-        }
+    steps(qp).map_err(|error| match qp.quiesce() {
+        Ok(()) => error,
+        Err(second) => error.and(&second),
     })
 }
 

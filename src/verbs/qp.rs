@@ -24,6 +24,8 @@ pub(crate) struct Qp {
     ptr: Option<NonNull<ibv_qp>>,
     number: QpNumber,
     role: Role,
+    /// Whether it has left RESET.
+    used: bool,
     /// Held while the state is asked for: `ibv_query_qp` writes it into the structure behind the pointer.
     query: Mutex<()>,
     context: Arc<Context>,
@@ -46,7 +48,14 @@ impl Qp {
         .map_err(|source| Error::os("ibv_create_qp_ex", source).device(context.name()).object(role.name()))?;
         // SAFETY: live, and the number is set when the QP is made.
         let number = QpNumber::masked(unsafe { (*ptr.as_ptr()).qp_num });
-        Ok(Self { ptr: Some(ptr), number, role, query: Mutex::default(), context: Arc::clone(context) })
+        Ok(Self {
+            ptr: Some(ptr),
+            number,
+            role,
+            used: false,
+            query: Mutex::default(),
+            context: Arc::clone(context),
+        })
     }
 
     pub(crate) fn number(&self) -> QpNumber {
@@ -80,7 +89,11 @@ impl Qp {
         attr.qp_state = transition.to.code();
         let mask = (given | Attributes::STATE).bits() as c_int;
         // SAFETY: the QP is live and the attributes are valid during the call.
-        errno_value(unsafe { sys::ibv_modify_qp(self.as_ptr(), attr, mask) }).map_err(|source| {
+        let modified = errno_value(unsafe { sys::ibv_modify_qp(self.as_ptr(), attr, mask) });
+        if modified.is_ok() {
+            self.used = transition.to != QpState::Reset;
+        }
+        modified.map_err(|source| {
             let invalid = source.raw_os_error() == Some(libc::EINVAL);
             let error = Error::os("ibv_modify_qp", source).device(self.context.name()).object(self.object());
             if invalid {
@@ -89,6 +102,20 @@ impl Qp {
                 error.detail(format!("from {transition}"))
             }
         })
+    }
+
+    /// Takes it to RESET from whatever state it is in, by way of ERR: some drivers take RESET from nowhere
+    /// else. Afterwards the device writes no more completions of it.
+    pub(super) fn quiesce(&mut self) -> Result<()> {
+        if self.used {
+            let none = Attributes::NONE;
+            // Where it is now is not known, and both ends of a connection take this from any state.
+            let stop = Transition { from: QpState::ReadyToSend, to: QpState::Error };
+            self.modify(&mut ibv_qp_attr::default(), none, stop)?;
+            let clear = Transition { from: QpState::Error, to: QpState::Reset };
+            self.modify(&mut ibv_qp_attr::default(), none, clear)?;
+        }
+        Ok(())
     }
 
     /// The state by `ibv_query_qp(3)`: the device's, not what this process last set.

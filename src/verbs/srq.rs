@@ -7,7 +7,7 @@
 
 use super::{
     convert::{errno_value, null_with_errno},
-    cq::{Cq, Reservation},
+    cq::{Cq, Reservation, note_stale},
     domain::Domain,
     pd::Pd,
     pool::Pool,
@@ -71,7 +71,7 @@ impl Srq {
         };
         attr.attr.max_wr = max_wr;
         attr.attr.max_sge = 1;
-        let changes = context.queue_changes();
+        let mut changes = context.queue_changes();
         let ptr = null_with_errno(|| {
             // SAFETY: the context and all that the attributes name are live during the call.
             unsafe { sys::ibv_create_srq_ex(context.as_ptr(), &raw mut attr) }
@@ -94,6 +94,7 @@ impl Srq {
         };
         let slots = Arc::new(SrqSlots::new(id, number, pools, max_wr));
         reservation.open_book(Book::Srq(Arc::clone(&slots)));
+        changes.push((id, Arc::downgrade(cq)));
         let parents = Some((Arc::clone(pd), reservation));
         Ok(Self { ptr: Some(ptr), slots, parents, domain: Arc::clone(domain) })
     }
@@ -150,8 +151,7 @@ impl Srq {
     pub(crate) fn destroy(&mut self) -> Result<()> {
         self.domain.context().ours("ibv_destroy_srq")?;
         let (Some(ptr), Some((_, reservation))) = (self.ptr, &self.parents) else { return Ok(()) };
-        let cq = Arc::clone(reservation.cq());
-        let stale = cq.end_of_queue(self.slots.id(), true, || {
+        let stale = reservation.cq().end_of_srq(self.slots.id(), || {
             // SAFETY: live until this call succeeds, after which the pointer is gone.
             errno_value(unsafe { sys::ibv_destroy_srq(ptr.as_ptr()) }).map_err(|source| {
                 Error::os("ibv_destroy_srq", source)
@@ -164,7 +164,7 @@ impl Srq {
         // The kernel has let go: the device touches none of the queue's slots any more.
         self.slots.pools().release_all(self.slots.id());
         self.parents = None;
-        cq.note_stale(stale);
+        note_stale(self.domain.context(), stale);
         Ok(())
     }
 }

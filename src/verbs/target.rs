@@ -5,6 +5,7 @@
 //! arrive go to the SRQs of the domain, whose own records say what memory they may use.
 
 use super::{
+    cq::{end_of_qp, note_stale},
     domain::Domain,
     modify::{all_or_nothing, to_init, to_rtr, to_rts},
     qp::Qp,
@@ -67,7 +68,14 @@ impl Target {
 
     pub(crate) fn destroy(&mut self) -> Result<()> {
         self.qp.context().ours("ibv_destroy_qp")?;
-        self.qp.destroy()
+        if self.qp.ptr().is_none() {
+            return Ok(());
+        }
+        // If the kernel refuses the end, the QP may have been stopped.
+        self.connected = false;
+        let stale = end_of_qp(&mut self.qp, None)?;
+        note_stale(self.qp.context(), stale);
+        Ok(())
     }
 }
 

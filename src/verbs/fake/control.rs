@@ -355,6 +355,8 @@ pub(in crate::verbs) unsafe fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_
     let scripted = state.scripted("ibv_modify_qp");
     state.modified.push(Modified { qp_number: fields.qp_num, mask: mask as c_uint, attr });
     if scripted == 0 {
+        let strict = state.looks_at_qps && attr.qp_state == IBV_QPS_RESET;
+        assert!(!strict || state.by_number(fields.qp_num).qp_state == IBV_QPS_ERR, "RESET, and not from ERR");
         state.by_number(fields.qp_num).qp_state = attr.qp_state;
     }
     scripted

@@ -83,6 +83,15 @@ pub(super) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, entries: c_int, wc: *mu
     if scripted != 0 {
         return -scripted;
     }
+    if state.looks_at_qps {
+        // Long enough for somebody to free what this poll looks at.
+        state.polls += 1;
+        drop(state);
+        std::thread::yield_now();
+        // SAFETY: the context of a live CQ is live.
+        state = lock(&unsafe { context(ctx) }.state);
+        state.polls -= 1;
+    }
     let mut count = 0;
     while count < entries {
         let completions = &mut state.objects.get_mut(&(cq as usize)).expect("the CQ lives").completions;

@@ -58,6 +58,10 @@ struct State {
     next: u32,
     /// Whether completions are found by index, as mlx5 does.
     like_mlx5: bool,
+    /// Whether polling looks at the QP of each completion, as hns and qedr do.
+    looks_at_qps: bool,
+    /// Polls under way.
+    polls: u32,
     /// Completions that were given to another queue than theirs.
     misplaced: u32,
 }
@@ -192,6 +196,13 @@ impl World {
         self.state().like_mlx5 = true;
     }
 
+    /// From now on the provider does what hns and qedr do between them: polling looks at the QP of each
+    /// completion, with no lock. One of an initiator that is gone is a dangling address; one that came
+    /// through a target that is gone has no place. RESET follows ERR only, and a QP is destroyed in RESET.
+    pub(crate) fn looks_at_qps(&self) {
+        self.state().looks_at_qps = true;
+    }
+
     /// How many completions were taken for another queue's.
     pub(crate) fn misplaced(&self) -> u32 {
         self.state().misplaced
@@ -233,13 +244,18 @@ impl World {
 
     /// Delivers a message to an SRQ. False if no receive is posted.
     pub(crate) fn deliver(&self, srq: u32, bytes: &[u8], imm: Option<u32>) -> bool {
+        self.deliver_through(0x77, srq, bytes, imm)
+    }
+
+    /// The same, through a target of this number.
+    pub(crate) fn deliver_through(&self, target: u32, srq: u32, bytes: &[u8], imm: Option<u32>) -> bool {
         let mut state = self.state();
         let Some(received) = state.by_number(srq).receives.pop_front() else { return false };
         let len = bytes.len().min(received.len);
         // SAFETY: the range was checked against a live registration when it was posted, and the crate's
         // claim is that nobody else touches it until the receive completes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), received.address as *mut u8, len) };
-        let mut wc = good(received.wr_id, 0x77, IBV_WC_RECV);
+        let mut wc = good(received.wr_id, target, IBV_WC_RECV);
         wc.byte_len = bytes.len() as u32;
         if let Some(imm) = imm {
             wc.wc_flags = IBV_WC_WITH_IMM;
@@ -312,6 +328,10 @@ impl State {
     /// What mlx5 makes of a completion: that of whoever has its index now.
     fn place(&mut self, written: &Written) -> Option<ibv_wc> {
         let mut wc = written.wc;
+        if self.looks_at_qps {
+            assert!(self.objects.contains_key(&written.owner), "a poll reads a QP or SRQ that was freed");
+            self.objects.values().find(|object| object.number == wc.qp_num)?;
+        }
         if self.like_mlx5 {
             let (&key, object) = self.objects.iter().find(|(_, object)| object.index == written.index)?;
             if key != written.owner {
@@ -375,6 +395,10 @@ unsafe fn destroy<T>(ctx: *mut ibv_context, verb: &'static str, object: *mut T) 
     let scripted = state.scripted(verb);
     if scripted != 0 {
         return scripted;
+    }
+    if state.looks_at_qps && verb == "ibv_destroy_qp" {
+        assert_eq!(state.objects[&key].qp_state, IBV_QPS_RESET, "a QP is destroyed that was not stopped");
+        assert_eq!(state.polls, 0, "a QP is freed while a poll may look at it");
     }
     if state.objects.values().any(|other| other.parents.contains(&key)) {
         return libc::EBUSY;
