@@ -123,6 +123,29 @@ fn destroyed_queues_give_their_buffers_back() {
     sent(&mut node.send_cq);
 }
 
+/// What arrived before its target went is polled after.
+#[test]
+#[ignore = "needs an XRC device: set RDMA_XRC_DEVICE, or run ci/lab test"]
+fn receives_come_home_after_both_ends_went() {
+    let mut node = Node::new();
+    let _watched = common::no_leaks();
+    for round in 0..10u64 {
+        let mut pair = node.loopback(&ConnectOptions::new());
+        node.post_receives(3);
+        for tag in 0..3 {
+            pair.initiator.send_inline(node.srq.number(), &[round as u8], tag).unwrap();
+        }
+        // The sends are acknowledged when the receives are complete.
+        wait(&mut node.send_cq, 3);
+        pair.initiator.close().unwrap();
+        pair.target.close().unwrap();
+        for message in wait(&mut node.receive_cq, 3).into_iter().map(common::message) {
+            assert_eq!(message.bytes, [round as u8]);
+        }
+    }
+    assert_eq!((node.pool.free(), node.receive_cq.stale_completions()), (node.pool.slots(), 0));
+}
+
 /// `mem::forget` of queues with work in flight: the process leaves and the kernel cleans up; until then
 /// what they use stays.
 #[test]

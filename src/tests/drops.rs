@@ -180,6 +180,7 @@ fn no_completion_outlives_its_initiator() {
     let mut out = Vec::new();
     assert_eq!(cq.poll(&mut out, 10).unwrap(), 0);
     assert_eq!((pool.free(), cq.stale_completions()), (pool.slots(), 2));
+    assert_eq!(world.misplaced(), 0);
     drop(target);
     let last: Vec<u32> = world
         .modified()
