@@ -41,6 +41,7 @@ pub struct Queues {
     srq: XrcSrq,
     target: Target,
     initiator: Initiator,
+    max_inline: u32,
 }
 
 impl Fabric {
@@ -115,9 +116,12 @@ impl Fabric {
         let srq = domain.create_srq(&pd, &receive_cq).max_wr(depth).pool(&pool).build()?;
         let target = domain.create_target()?;
         let initiator = create_initiator(&pd, &send_cq, &pool, options.inline_size)?;
+        // A device may grant more than it was asked for; the user's number decides, and 0 turns inline off.
+        let max_inline =
+            options.inline_size.map_or(initiator.max_inline(), |asked| asked.min(initiator.max_inline()));
         let endpoint = self.local.endpoint(&initiator, &target, &srq)?;
         let endpoint = Endpoint { mtu: self.mtu(mtu), ..endpoint };
-        Ok(Queues { endpoint, depth, pool, send_cq, receive_cq, srq, target, initiator })
+        Ok(Queues { endpoint, depth, pool, send_cq, receive_cq, srq, target, initiator, max_inline })
     }
 
     /// The wanted MTU, or the port's when that is less.
@@ -139,12 +143,14 @@ impl Fabric {
 
     /// Join the two sides' queues, and post the receives.
     pub fn connect(&self, queues: Queues, remote: &Endpoint, is_server: bool) -> Result<PingPong, Failure> {
-        let Queues { depth, pool, send_cq, receive_cq, srq, mut target, mut initiator, endpoint } = queues;
+        let Queues { depth, pool, send_cq, receive_cq, srq, mut target, mut initiator, endpoint, max_inline } =
+            queues;
         let options = ConnectOptions::default().mtu(path_mtu(&endpoint, remote));
         target.connect(&self.local, remote, &options)?;
         initiator.connect(&self.local, remote, &options)?;
         let to = remote.srq;
-        let mut ends = PingPong { initiator, srq, send_cq, receive_cq, pool, target, to, depth, is_server };
+        let mut ends =
+            PingPong { initiator, srq, send_cq, receive_cq, pool, target, to, depth, is_server, max_inline };
         ends.post_receives()?;
         Ok(ends)
     }
@@ -155,8 +161,9 @@ impl Queues {
         self.depth
     }
 
+    /// Messages up to this many bytes go inline.
     pub fn max_inline(&self) -> u32 {
-        self.initiator.max_inline()
+        self.max_inline
     }
 }
 

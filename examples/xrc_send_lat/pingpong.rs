@@ -52,6 +52,8 @@ pub struct PingPong {
     /// How many receives to keep posted.
     pub depth: u32,
     pub is_server: bool,
+    /// Messages up to this many bytes go inline.
+    pub max_inline: u32,
 }
 
 /// The state of one size's run.
@@ -103,7 +105,7 @@ impl PingPong {
             *byte = filler(own_seed, at);
         }
         let mut run = Run {
-            inline: size <= self.initiator.max_inline(),
+            inline: size <= self.max_inline,
             spent: Vec::with_capacity(self.depth as usize),
             polled: Vec::with_capacity(1),
             ends: self,
