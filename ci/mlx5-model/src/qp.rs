@@ -1,6 +1,6 @@
 //! Queue pairs: what they are made of, and the numbers that the data path uses.
 
-use std::time::Instant;
+use std::{collections::HashSet, time::Instant};
 
 use crate::{
     buffer::QueueBuffer,
@@ -33,6 +33,18 @@ pub struct SendQueue {
     pub log_size: u32,
     /// Blocks executed.
     pub next: u16,
+    /// The QP left send error: blocks before this one are still flushed.
+    pub flush_until: Option<u16>,
+}
+
+impl SendQueue {
+    /// Whether what was to be flushed is. A counter that is out of reach ends it too.
+    pub fn is_flushed(&self) -> bool {
+        self.flush_until.is_none_or(|until| {
+            let left = until.wrapping_sub(self.next);
+            left == 0 || u32::from(left) > 1 << self.log_size
+        })
+    }
 }
 
 /// What the QP receives from.
@@ -147,7 +159,8 @@ impl QueuePair {
             Receive::Own { log_size, log_stride, .. } => 1 << (log_size + log_stride),
             _ => 0,
         };
-        let send = (!no_send).then_some(SendQueue { base, log_size: log_send as u32, next: 0 });
+        let send =
+            (!no_send).then_some(SendQueue { base, log_size: log_send as u32, next: 0, flush_until: None });
         let bytes = base + if no_send { 0 } else { (SEND_BLOCK_BYTES as u64) << log_send };
         let buffer = QueueBuffer::new(pages, qpc::LOG_PAGE_SIZE.get(c), qpc::PAGE_OFFSET.get(c), bytes)?;
         Ok(Self {
@@ -185,6 +198,12 @@ impl QueuePair {
     /// Whether it keeps the CQ in use.
     pub fn completes_in(&self, cqn: u32) -> bool {
         self.send.is_some() && self.send_cqn == cqn || self.receives() && self.receive_cqn == cqn
+    }
+
+    /// Whether it uses one of the CQs.
+    pub fn completes_in_any(&self, cqns: &HashSet<u32>) -> bool {
+        self.send.is_some() && cqns.contains(&self.send_cqn)
+            || self.receives() && cqns.contains(&self.receive_cqn)
     }
 
     /// Whether receives complete in its own CQ.
@@ -251,6 +270,7 @@ impl QueuePair {
         self.established = false;
         if let Some(send) = &mut self.send {
             send.next = 0;
+            send.flush_until = None;
         }
         if let Receive::Own { next, .. } = &mut self.receive {
             *next = 0;

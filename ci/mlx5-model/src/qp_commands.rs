@@ -264,9 +264,13 @@ impl Device {
             .iter()
             .find(|t| t.opcode == opcode)
             .ok_or(Refusal::parameter(Syndrome::UnknownVariant))?;
+        let was = qp.state;
         qp.transit(t, input)?;
+        if was == QpState::SendError {
+            self.resume_sends(qpn);
+        }
         match t.to {
-            QpState::Reset => qp.reset(),
+            QpState::Reset => self.objects.qps.owned_mut(guest, qpn)?.reset(),
             QpState::Error => self.fail_qp(qpn, None),
             QpState::ReadyToSend => self.ring(qpn),
             _ => {}

@@ -12,7 +12,7 @@ pub mod wqe;
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, VecDeque},
+    collections::{BinaryHeap, HashSet, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -74,9 +74,9 @@ impl Engine {
         self.timers.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Whether QPs are in line.
+    /// Whether QPs are in line, or completion queues died whose users have yet to fail.
     pub fn is_busy(&self) -> bool {
-        !self.line.is_empty()
+        !self.line.is_empty() || !self.dead_cqs.is_empty()
     }
 }
 
@@ -123,8 +123,9 @@ impl Device {
             }
         }
         self.engine.wqe = Some(wqe);
-        while let Some(cqn) = self.engine.dead_cqs.pop() {
-            self.fail_users(cqn);
+        if !self.engine.dead_cqs.is_empty() {
+            let dead = self.engine.dead_cqs.drain(..).collect();
+            self.fail_users(&dead);
         }
         self.engine.is_busy()
     }
@@ -143,27 +144,40 @@ impl Device {
         }
     }
 
-    /// A QP's turn: at most `turn` work requests.
+    /// A QP's turn: at most `turn` work requests, flushed ones included.
     fn serve(&mut self, qpn: u32, turn: usize, wqe: &mut Wqe) -> (Turn, usize) {
-        for used in 0..turn {
+        let mut used = 0;
+        while used < turn {
             let Some(qp) = self.objects.qps.get(qpn) else { return (Turn::Over, used) };
+            let resumed = qp.send.as_ref().is_some_and(|s| s.flush_until.is_some());
             match qp.state {
+                QpState::ReadyToSend if resumed => {
+                    used += 1;
+                    if !self.flush_send(qpn, wqe) {
+                        self.end_flush(qpn);
+                    }
+                    continue;
+                }
                 QpState::ReadyToSend => {}
-                QpState::Error => {
-                    self.flush(qpn);
-                    return (Turn::Over, used + 1);
+                QpState::Error | QpState::SendError => {
+                    used += 1;
+                    if self.flush_one(qpn, wqe) {
+                        continue;
+                    }
+                    return (Turn::Over, used);
                 }
                 _ => return (Turn::Over, used),
             }
             if qp.repeating.wake.is_some() {
                 return (Turn::Over, used);
             }
+            used += 1;
             let blocks = match self.fetch(qp, wqe) {
                 Ok(0) => return (Turn::Over, used),
                 Ok(blocks) => blocks,
                 Err(QueueFault) => {
                     self.fail_qp(qpn, Some(EventType::WqCatastrophic));
-                    return (Turn::Over, used + 1);
+                    continue;
                 }
             };
             let index = qp.send.as_ref().map_or(0, |s| s.next);
@@ -175,11 +189,11 @@ impl Device {
             };
             if let Outcome::Wait(until) = outcome {
                 self.wake_at(qpn, until);
-                return (Turn::Over, used + 1);
+                return (Turn::Over, used);
             }
             self.retire(qpn, blocks, index, wqe, outcome);
         }
-        (Turn::Again, turn)
+        (Turn::Again, used)
     }
 
     /// Reads the next work request; 0 blocks: there is none.
@@ -249,23 +263,26 @@ impl Device {
         }
     }
 
-    /// Moves a QP to send error.
+    /// Moves a QP to send error; its sends are flushed when its turn comes.
     fn fail_sends(&mut self, qpn: u32) {
         if let Some(qp) = self.objects.qps.get_mut(qpn) {
             qp.state = QpState::SendError;
             qp.repeating = Default::default();
-            self.flush_sends(qpn);
+            self.ring(qpn);
         }
     }
 
-    /// Moves a QP to error, flushes it, and tells the guest why if it is not the guest's own doing.
+    /// Moves a QP to error, and tells the guest why if it is not the guest's own doing. What is posted is flushed
+    /// when the QP's turn comes: behind the completion of what failed, and without keeping the others waiting.
     pub fn fail_qp(&mut self, qpn: u32, event: Option<EventType>) {
         let Some(qp) = self.objects.qps.get_mut(qpn) else { return };
         let was = std::mem::replace(&mut qp.state, QpState::Error);
-        qp.repeating = Default::default();
         let shares = matches!(qp.receive, Receive::Shared(_) | Receive::Named);
         let guest = qp.guest;
-        self.flush(qpn);
+        if was != QpState::Error {
+            qp.repeating = Default::default();
+        }
+        self.ring(qpn);
         if was == QpState::Error {
             return;
         }
@@ -278,43 +295,67 @@ impl Device {
         }
     }
 
-    fn fail_users(&mut self, cqn: u32) {
+    /// Fails the QPs that use the queues.
+    fn fail_users(&mut self, cqns: &HashSet<u32>) {
         let users: Vec<u32> =
-            self.objects.qps.iter().filter(|(_, qp)| qp.completes_in(cqn)).map(|(n, _)| n).collect();
+            self.objects.qps.iter().filter(|(_, qp)| qp.completes_in_any(cqns)).map(|(n, _)| n).collect();
         for qpn in users {
             self.fail_qp(qpn, None);
         }
     }
 
-    fn flush(&mut self, qpn: u32) {
-        self.flush_sends(qpn);
-        if self.flush_receives(qpn) {
+    /// Ends one posted work request of a QP in error with an error; says whether there was one.
+    fn flush_one(&mut self, qpn: u32, wqe: &mut Wqe) -> bool {
+        if self.flush_send(qpn, wqe) {
+            return true;
+        }
+        let Some(qp) = self.objects.qps.get(qpn) else { return false };
+        if qp.state != QpState::Error || !matches!(qp.receive, Receive::Own { .. }) {
+            return false;
+        }
+        let waits = qp.repeating.wake.is_some();
+        let flushed = self.flush_receive(qpn);
+        if !flushed && !waits {
             self.wake_at(qpn, Instant::now() + FLUSH_INTERVAL);
+        }
+        flushed
+    }
+
+    /// Ends the oldest posted send with an error; says whether there was one.
+    fn flush_send(&mut self, qpn: u32, wqe: &mut Wqe) -> bool {
+        let Some(qp) = self.objects.qps.get(qpn) else { return false };
+        let Some(send) = &qp.send else { return false };
+        let index = send.next;
+        if qp.state == QpState::ReadyToSend && send.is_flushed() {
+            return false;
+        }
+        let Ok(blocks @ 1..) = self.fetch(qp, wqe) else { return false };
+        wqe.parse_control();
+        let Some(qp) = self.objects.qps.get_mut(qpn) else { return false };
+        if let Some(send) = &mut qp.send {
+            send.next = send.next.wrapping_add(blocks);
+        }
+        let (cqn, user_index) = (qp.send_cqn, qp.user_index);
+        let c = Completion::new(CompletionOpcode::RequesterError, qpn, user_index, index)
+            .with(cqe::WQE_OPCODE, wqe.raw_opcode)
+            .syndrome(WqeSyndrome::Flushed);
+        self.complete(cqn, c);
+        true
+    }
+
+    /// A QP leaves send error: what was posted until now is flushed all the same.
+    pub fn resume_sends(&mut self, qpn: u32) {
+        let Some(qp) = self.objects.qps.get_mut(qpn) else { return };
+        let posted = self.guests[qp.guest].memory.read_be32(qp.doorbell.wrapping_add(4));
+        if let (Some(send), Ok(posted)) = (&mut qp.send, posted) {
+            send.flush_until = Some(posted as u16);
         }
     }
 
-    /// Ends every posted send with an error.
-    fn flush_sends(&mut self, qpn: u32) {
-        let Some(mut wqe) = self.engine.wqe.take().or_else(|| Some(Box::default())) else { return };
-        while let Some(qp) = self.objects.qps.get_mut(qpn) {
-            let Some(send) = &qp.send else { break };
-            let index = send.next;
-            let Ok(blocks @ 1..) = self.objects.qps.get(qpn).map_or(Ok(0), |qp| self.fetch(qp, &mut wqe))
-            else {
-                break;
-            };
-            wqe.parse_control();
-            let Some(qp) = self.objects.qps.get_mut(qpn) else { break };
-            if let Some(send) = &mut qp.send {
-                send.next = send.next.wrapping_add(blocks);
-            }
-            let (cqn, user_index) = (qp.send_cqn, qp.user_index);
-            let c = Completion::new(CompletionOpcode::RequesterError, qpn, user_index, index)
-                .with(cqe::WQE_OPCODE, wqe.raw_opcode)
-                .syndrome(WqeSyndrome::Flushed);
-            self.complete(cqn, c);
+    fn end_flush(&mut self, qpn: u32) {
+        if let Some(send) = self.objects.qps.get_mut(qpn).and_then(|qp| qp.send.as_mut()) {
+            send.flush_until = None;
         }
-        self.engine.wqe.get_or_insert(wqe);
     }
 }
 

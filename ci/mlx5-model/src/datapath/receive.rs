@@ -118,15 +118,16 @@ impl Device {
         Ok(taken)
     }
 
-    /// Ends every receive that is posted to the QP's own queue with an error; says whether it has one.
-    pub fn flush_receives(&mut self, qpn: u32) -> bool {
-        let own = self.objects.qps.get(qpn).is_some_and(|qp| matches!(qp.receive, Receive::Own { .. }));
-        if own {
-            while let Ok(taken) = self.take_receive(qpn, None) {
-                let c = taken.completion(CompletionOpcode::ResponderError).syndrome(WqeSyndrome::Flushed);
-                self.complete(taken.cqn(), c);
-            }
-        }
-        own
+    /// Ends the oldest receive that is posted to the QP's own queue with an error; says whether there was one.
+    pub fn flush_receive(&mut self, qpn: u32) -> bool {
+        let Ok(taken) = self.take_receive(qpn, None) else { return false };
+        self.fail_receive(&taken, WqeSyndrome::Flushed);
+        true
+    }
+
+    /// Ends a receive that was taken with an error.
+    pub fn fail_receive(&mut self, taken: &Taken, syndrome: WqeSyndrome) {
+        let c = taken.completion(CompletionOpcode::ResponderError).syndrome(syndrome);
+        self.complete(taken.cqn(), c);
     }
 }
