@@ -28,5 +28,7 @@ fn asked_for_without_a_device_it_fails() {
     let (passed, text) = run(None);
     assert!(!passed && text.contains("RDMA_XRC_DEVICE is not set"), "{text}");
     let (passed, text) = run(Some("nosuch"));
-    assert!(!passed && text.contains("no RDMA device \"nosuch\""), "{text}");
+    // Which of two reasons it is depends on the machine: other devices, or a kernel without any.
+    let named = text.contains("no RDMA device \"nosuch\"") || text.contains("RDMA_XRC_DEVICE is \"nosuch\"");
+    assert!(!passed && named, "{text}");
 }

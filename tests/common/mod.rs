@@ -24,7 +24,8 @@ use tracing::{
 pub fn device() -> Context {
     let name = env::var("RDMA_XRC_DEVICE")
         .unwrap_or_else(|_| panic!("RDMA_XRC_DEVICE is not set: this test needs the name of an XRC device"));
-    let devices = devices().expect("the devices can be listed");
+    let devices = devices()
+        .unwrap_or_else(|error| panic!("RDMA_XRC_DEVICE is {name:?}, and no devices can be listed: {error}"));
     let device = devices.find(&name).unwrap_or_else(|error| panic!("RDMA_XRC_DEVICE: {error}"));
     device.open().expect("the device can be opened")
 }
