@@ -99,6 +99,10 @@ impl fmt::Debug for XrcDomain {
 /// With `create`, the file itself is created too where it is missing. The file is opened for reading and
 /// closed again; nothing is written to it.
 ///
+/// The kernel knows a file by its inode in memory, so the file must lie where every opener gets the same
+/// one: a tmpfs or a disk of the machine (`/dev/shm`, `/run`, `/tmp`). A file system that makes an inode for
+/// each open (9p, some network and FUSE file systems) gives each opener a domain of its own, or none.
+///
 /// **Whoever can open the file can join the domain**: make targets of their own that reach every SRQ in
 /// it. The default mode, 0600, lets the file's owner and nobody else.
 #[derive(Debug)]
