@@ -87,12 +87,10 @@ fn explain_open(source: std::io::Error, with_file: bool, exclusive: bool) -> Err
     let error = Error::os("ibv_open_xrcd", source);
     match errno {
         _ if error.kind() == ErrorKind::Unsupported => error.detail("the device has no XRC"),
-        Some(libc::EAGAIN) if with_file => error
-            .with_kind(ErrorKind::NotFound)
-            .detail(
-                "no process has a domain of this file open (or its file system gives each open an inode of its \
+        Some(libc::EAGAIN) if with_file => error.with_kind(ErrorKind::NotFound).detail(
+            "no process has a domain of this file open (or its file system gives each open an inode of its \
                  own, as 9p may), and creating one was not asked for",
-            ),
+        ),
         Some(libc::EINVAL) if with_file && exclusive => error
             .with_kind(ErrorKind::AlreadyExists)
             .detail("a domain of this file is open already, and it was asked for exclusively"),
