@@ -85,7 +85,7 @@ impl Device {
 
     /// All that the guest holds.
     pub fn held(&self, guest: GuestId) -> Held {
-        Held { objects: self.objects_held(guest), pages: self.guests[guest].pages.len() }
+        Held::new(self.objects_held(guest), self.guests[guest].pages.len())
     }
 
     /// Ends everything of the guest's but its pages.
@@ -99,8 +99,8 @@ impl Device {
 
     /// TEARDOWN_HCA.
     pub fn teardown_hca(&mut self, guest: GuestId) -> Result<(), Refusal> {
-        let held = self.objects_held(guest);
-        if !held.is_empty() {
+        let held = Held::new(self.objects_held(guest), 0);
+        if !held.objects.is_empty() {
             tracing::warn!("guest {}: TEARDOWN_HCA with objects: {held:?}", guest + 1);
         }
         self.drop_objects(guest);

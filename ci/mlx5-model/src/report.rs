@@ -1,8 +1,8 @@
 //! What the model saw and what the guests still hold: the oracle for leaks.
 
 use std::{
-    collections::BTreeMap,
-    io::{self, Write as _},
+    collections::{BTreeMap, VecDeque},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -13,16 +13,33 @@ use crate::{
     objects::Kind,
 };
 
+/// The most removals that are listed: a guest can load and unload its driver for ever.
+pub const MAX_REMOVALS: usize = 64;
+/// The most numbers of objects that are listed for each kind.
+pub const MAX_NUMBERS: usize = 100;
+
 /// What a guest holds at some moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Held {
-    /// Objects by kind and number; kinds without any are left out.
+    /// The first numbers of the objects by kind; kinds without any are left out.
     pub objects: BTreeMap<Kind, Vec<u32>>,
+    /// How many objects there are of those kinds.
+    pub counts: BTreeMap<Kind, usize>,
     /// Pages of its memory that it gave to the device and has not got back.
     pub pages: usize,
 }
 
 impl Held {
+    /// Those objects, of which only the first numbers are kept, and that many pages.
+    pub fn new(mut objects: BTreeMap<Kind, Vec<u32>>, pages: usize) -> Self {
+        let counts = objects.iter().map(|(kind, numbers)| (*kind, numbers.len())).collect();
+        for numbers in objects.values_mut() {
+            numbers.truncate(MAX_NUMBERS);
+            numbers.shrink_to_fit();
+        }
+        Self { objects, counts, pages }
+    }
+
     /// Nothing at all.
     pub fn is_nothing(&self) -> bool {
         self.objects.is_empty() && self.pages == 0
@@ -34,8 +51,10 @@ impl Held {
 pub struct Removal {
     /// How many commands the guest had issued, DISABLE_HCA included.
     pub after_commands: u64,
-    /// The objects that TEARDOWN_HCA found (the pages are given back after it).
+    /// The objects that TEARDOWN_HCA found, their first numbers (the pages are given back after it).
     pub objects_at_teardown: BTreeMap<Kind, Vec<u32>>,
+    /// How many it found.
+    pub counts_at_teardown: BTreeMap<Kind, usize>,
     /// What DISABLE_HCA found.
     pub at_disable: Held,
     /// Every object ended before TEARDOWN_HCA and every page went back before DISABLE_HCA.
@@ -67,10 +86,14 @@ pub struct Activity {
     pub events_lost: u64,
     /// Doorbells of objects that do not exist or belong to another page.
     pub stray_doorbells: u64,
-    /// Removals of the driver, oldest first.
-    pub driver_removals: Vec<Removal>,
+    /// The last removals of the driver, oldest first.
+    pub driver_removals: VecDeque<Removal>,
+    /// Removals in all.
+    pub driver_removal_count: u64,
+    /// Those of them that were not clean.
+    pub unclean_removal_count: u64,
     #[serde(skip)]
-    teardown: Option<BTreeMap<Kind, Vec<u32>>>,
+    teardown: Option<Held>,
 }
 
 impl Activity {
@@ -84,20 +107,26 @@ impl Activity {
     }
 
     /// Notes what TEARDOWN_HCA found.
-    pub fn torn_down(&mut self, objects: BTreeMap<Kind, Vec<u32>>) {
-        self.teardown = Some(objects);
+    pub fn torn_down(&mut self, found: Held) {
+        self.teardown = Some(found);
     }
 
     /// Notes what DISABLE_HCA found.
     pub fn disabled(&mut self, at_disable: Held) {
-        let torn_down = self.teardown.take();
-        let clean = at_disable.is_nothing() && torn_down.as_ref().is_none_or(BTreeMap::is_empty);
-        self.driver_removals.push(Removal {
+        let torn_down = self.teardown.take().unwrap_or_default();
+        let clean = at_disable.is_nothing() && torn_down.objects.is_empty();
+        if self.driver_removals.len() >= MAX_REMOVALS {
+            self.driver_removals.pop_front();
+        }
+        self.driver_removals.push_back(Removal {
             after_commands: self.commands + 1,
-            objects_at_teardown: torn_down.unwrap_or_default(),
+            objects_at_teardown: torn_down.objects,
+            counts_at_teardown: torn_down.counts,
             at_disable,
             clean,
         });
+        self.driver_removal_count += 1;
+        self.unclean_removal_count += u64::from(!clean);
     }
 
     /// The name under which a command is counted.
@@ -139,9 +168,9 @@ impl Report {
         let mut name = path.as_os_str().to_owned();
         name.push(".new");
         let new = PathBuf::from(name);
-        let mut file = std::fs::File::create(&new)?;
-        serde_json::to_writer_pretty(&mut file, self)?;
-        file.write_all(b"\n")?;
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        std::fs::write(&new, text)?;
         std::fs::rename(new, path)
     }
 }
@@ -154,17 +183,39 @@ mod tests {
     fn a_removal_is_clean_only_if_nothing_was_left_at_either_end() {
         let leak = BTreeMap::from([(Kind::Qp, vec![0x41])]);
         let mut a = Activity::default();
-        a.torn_down(BTreeMap::new());
+        a.torn_down(Held::default());
         a.disabled(Held::default());
-        a.torn_down(leak.clone());
+        a.torn_down(Held::new(leak.clone(), 0));
         a.disabled(Held::default());
-        a.torn_down(BTreeMap::new());
+        a.torn_down(Held::default());
         a.disabled(Held { pages: 1, ..Held::default() });
-        a.disabled(Held { objects: leak, pages: 0 });
+        a.disabled(Held::new(leak, 0));
         assert_eq!(
             a.driver_removals.iter().map(|r| r.clean).collect::<Vec<_>>(),
             [true, false, false, false]
         );
+        assert_eq!((a.driver_removal_count, a.unclean_removal_count), (4, 3));
+    }
+
+    #[test]
+    fn has_an_end_however_much_and_often_a_guest_leaves_behind() {
+        let mut a = Activity::default();
+        let many = BTreeMap::from([(Kind::Pd, (0..5000).collect::<Vec<u32>>())]);
+        a.disabled(Held::new(many.clone(), 0));
+        for _ in 0..MAX_REMOVALS + 10 {
+            a.torn_down(Held::new(many.clone(), 0));
+            a.disabled(Held::new(many.clone(), 0));
+        }
+        assert_eq!(a.driver_removals.len(), MAX_REMOVALS);
+        assert_eq!((a.driver_removal_count, a.unclean_removal_count), (75, 75));
+        for r in &a.driver_removals {
+            for (numbers, counts) in [
+                (&r.objects_at_teardown, &r.counts_at_teardown),
+                (&r.at_disable.objects, &r.at_disable.counts),
+            ] {
+                assert_eq!((numbers[&Kind::Pd].len(), counts[&Kind::Pd]), (MAX_NUMBERS, 5000));
+            }
+        }
     }
 
     #[test]
@@ -178,13 +229,14 @@ mod tests {
                 lid: 2,
                 activity: Activity::default(),
                 dma_faults: 0,
-                held: Held { objects: BTreeMap::from([(Kind::TransportDomain, vec![64])]), pages: 3 },
+                held: Held::new(BTreeMap::from([(Kind::TransportDomain, vec![64])]), 3),
             }],
         };
         report.save(&dir).unwrap();
         let v: serde_json::Value = serde_json::from_slice(&std::fs::read(&dir).unwrap()).unwrap();
         std::fs::remove_file(&dir).unwrap();
         assert_eq!(v["guests"][0]["held"]["objects"]["transport_domain"][0], 64);
+        assert_eq!(v["guests"][0]["held"]["counts"]["transport_domain"], 1);
         assert_eq!(v["guests"][0]["driver_removals"], serde_json::json!([]));
     }
 }
