@@ -9,10 +9,10 @@
 //! - [`objects`]: the tables of all guests' objects; [`guest`]: what only one guest has
 //! - [`datapath`]: work requests, messages, datagrams; [`fabric`], [`sa`]: what lies between the guests
 //! - [`fields`], [`hw`], [`bits`]: the device's numbers as data
-//! - [`report`]: what was seen, and the oracle for leaks
+//! - [`report`]: what was seen, and the oracle for leaks; [`log`]: what is said meanwhile
 //!
 //! # Invariants
-//! - Nothing that a guest writes can make the model panic, loop without end or allocate without bound.
+//! - Nothing that a guest writes can make the model panic, loop without end, or allocate or log without bound.
 //! - A guest's memory is only ever copied, never lent.
 //! - Objects of one guest are out of reach of another's commands and doorbells; only the wire
 //!   ([`datapath::responder`], [`datapath::datagram`]) leads from one to the other.
@@ -32,6 +32,7 @@ pub mod guest;
 pub mod hca;
 pub mod hw;
 pub mod interrupt;
+pub mod log;
 pub mod mad;
 pub mod memory;
 pub mod mkey;

@@ -1,6 +1,7 @@
 //! `mlx5-model SOCKET`: serves a software mlx5 to the QEMU that connects to the socket, and ends with it.
 
 use std::{
+    io::{self, Write as _},
     os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -11,13 +12,15 @@ use std::{
 use clap::{ArgAction, Parser};
 use mlx5_model::{
     device::Device,
+    log::{self, Limit},
     server::{self, Shared},
 };
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
     iterator::Signals,
 };
-use tracing::Level;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// A software mlx5 for one guest.
 ///
@@ -45,7 +48,8 @@ struct Options {
 fn abort_on_panic() {
     let say = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        eprintln!("mlx5-model: PANIC");
+        // Without a log there is still an end.
+        let _ = writeln!(io::stderr(), "mlx5-model: PANIC");
         say(info);
         std::process::abort();
     }));
@@ -58,7 +62,7 @@ fn remove_stale(socket: &Path) {
     }
 }
 
-fn finish(shared: &Shared, state: &'static str) {
+fn finish(shared: &Shared, limit: &Limit, state: &'static str) {
     let report = shared.lock().finish(state);
     for g in &report.guests {
         tracing::info!(
@@ -67,20 +71,24 @@ fn finish(shared: &Shared, state: &'static str) {
             g.activity.commands,
             g.activity.work_requests,
             g.activity.completions,
-            g.activity.driver_removals.len(),
+            g.activity.driver_removal_count,
             g.held
         );
+    }
+    if limit.left_out() > 0 {
+        tracing::info!("{} messages more of kinds that were shown were left out", limit.left_out());
     }
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
     let level = match options.verbose {
-        0 => Level::INFO,
-        1 => Level::DEBUG,
-        _ => Level::TRACE,
+        0 => LevelFilter::INFO,
+        1 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
     };
-    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false).init();
+    let limit = Limit::default();
+    log::subscriber(level, limit.clone(), io::stderr).init();
     abort_on_panic();
     let Some(socket) = options.socket.or(options.path) else { return ExitCode::FAILURE };
 
@@ -105,10 +113,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let (ended, path) = (Arc::clone(&shared), socket);
+    let (ended, ended_limit, path) = (Arc::clone(&shared), limit.clone(), socket);
     thread::spawn(move || {
         if signals.forever().next().is_some() {
-            finish(&ended, "ended by a signal");
+            finish(&ended, &ended_limit, "ended by a signal");
             remove_stale(&path);
             std::process::exit(0);
         }
@@ -118,12 +126,12 @@ fn main() -> ExitCode {
 
     match server::serve(&server, Arc::clone(&shared), 0) {
         Ok(()) => {
-            finish(&shared, "disconnected");
+            finish(&shared, &limit, "disconnected");
             ExitCode::SUCCESS
         }
         Err(e) => {
             tracing::error!("vfio-user: {e}");
-            finish(&shared, "protocol error");
+            finish(&shared, &limit, "protocol error");
             ExitCode::FAILURE
         }
     }

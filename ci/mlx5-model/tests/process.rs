@@ -106,6 +106,23 @@ fn a_panic_is_seen_and_ends_it() {
 }
 
 #[test]
+fn a_log_that_cannot_be_written_is_no_failure() {
+    let dir = place("full");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mlx5-model"))
+        .args(["--leak-report", "report.json", "s"])
+        .current_dir(&dir)
+        .stderr(std::fs::File::options().write(true).open("/dev/full").unwrap())
+        .spawn()
+        .unwrap();
+    drop(connect(&dir));
+    wait_for("the model ends", || child.try_wait().unwrap().is_some());
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{status}");
+    assert_eq!(report(&dir)["state"], "disconnected");
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
 fn says_why_it_cannot_listen() {
     let dir = place("listen");
     std::fs::write(dir.join("s"), "not a socket").unwrap();
