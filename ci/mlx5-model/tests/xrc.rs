@@ -2,7 +2,7 @@
 
 mod driver;
 
-use driver::{Queue, Region, Rig, Role, atomic, data, remote, xrc};
+use driver::{MEMORY, Queue, Region, Rig, Role, atomic, data, remote, xrc};
 use mlx5_model::{
     command::{opcode::Opcode, status::Status},
     fields::cqe,
@@ -162,6 +162,29 @@ fn a_message_that_does_not_fit_fails_at_both_ends() {
     assert_eq!(result, Err(WqeSyndrome::RemoteInvalidRequest));
     let c = p.rig.completion(1, &p.cq[1], 0);
     assert_eq!(cqe::SYNDROME.get(&c), WqeSyndrome::LocalLength as u64);
+}
+
+#[test]
+fn a_write_with_immediate_data_that_breaks_off_loses_no_receive() {
+    for at_target in [false, true] {
+        let mut p = Pair::new("breaks", 14, 7);
+        let mut m = p.memory;
+        // The key allows it, but there is no memory behind it.
+        let guest = usize::from(at_target);
+        m[guest] = p.rig.region_of(guest, p.pd[guest], 0, 12, &[MEMORY]);
+        p.rig.post_receive(1, &p.srq, 0, p.memory[1], 64);
+        let result = p.go(WqeOpcode::WriteImmediate, &[xrc(p.srq.number), remote(m[1]), data(m[0], 8)]);
+        let (at_initiator, at_receive) = if at_target {
+            (WqeSyndrome::RemoteOperation, WqeSyndrome::LocalAccess)
+        } else {
+            (WqeSyndrome::LocalAccess, WqeSyndrome::Flushed)
+        };
+        assert_eq!(result, Err(at_initiator));
+        let c = p.rig.completion(1, &p.cq[1], 0);
+        assert_eq!(cqe::OPCODE.get(&c), CompletionOpcode::ResponderError as u64);
+        assert_eq!(cqe::SYNDROME.get(&c), at_receive as u64);
+        assert_eq!(p.target_state(), mlx5_model::hw::QpState::Error);
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::{
 };
 
 use super::{
-    receive::NoReceive,
+    receive::{NoReceive, Taken},
     transfer::{End, Failed, Store, TransferFault, copy},
     wqe::{Piece, Wqe},
 };
@@ -153,34 +153,42 @@ impl Device {
             .check(store, wqe.total)
             .map_err(Failed::Sink)
             .and_then(|()| copy(store, &mut self.engine.bounce, &mut source, &mut sink, wqe.total));
-        let (syndrome, reply) = match result {
-            Ok(()) => {
-                let kind = match wqe.opcode {
-                    WqeOpcode::SendImmediate => CompletionOpcode::SendImmediate,
-                    _ => CompletionOpcode::Send,
-                };
-                let c = taken
-                    .completion(kind)
-                    .with(cqe::BYTE_COUNT, wqe.total)
-                    .with(cqe::IMMEDIATE, wqe.immediate)
-                    .solicited(wqe.solicited);
-                self.complete(taken.cqn(), c);
-                return Reply::Acknowledged;
-            }
-            Err(Failed::Sink(TransferFault::Length)) => {
+        if let Err(failed) = result {
+            return self.break_off(target, &taken, failed);
+        }
+        let kind = match wqe.opcode {
+            WqeOpcode::SendImmediate => CompletionOpcode::SendImmediate,
+            _ => CompletionOpcode::Send,
+        };
+        self.complete_receive(&taken, kind, wqe);
+        Reply::Acknowledged
+    }
+
+    fn complete_receive(&mut self, taken: &Taken, kind: CompletionOpcode, wqe: &Wqe) {
+        let c = taken
+            .completion(kind)
+            .with(cqe::BYTE_COUNT, wqe.total)
+            .with(cqe::IMMEDIATE, wqe.immediate)
+            .solicited(wqe.solicited);
+        self.complete(taken.cqn(), c);
+    }
+
+    /// A transfer for which a receive was taken broke off: the receive ends with an error, then the connection.
+    fn break_off(&mut self, target: u32, taken: &Taken, failed: Failed) -> Reply {
+        let (syndrome, reply) = match failed {
+            Failed::Sink(TransferFault::Length) => {
                 (WqeSyndrome::LocalLength, Reply::NotAcknowledged(WqeSyndrome::RemoteInvalidRequest))
             }
-            Err(Failed::Sink(TransferFault::Key)) => {
+            Failed::Sink(TransferFault::Key) => {
                 (WqeSyndrome::LocalProtection, Reply::NotAcknowledged(WqeSyndrome::RemoteOperation))
             }
-            Err(Failed::Sink(TransferFault::Dma)) => {
+            Failed::Sink(TransferFault::Dma) => {
                 (WqeSyndrome::LocalAccess, Reply::NotAcknowledged(WqeSyndrome::RemoteOperation))
             }
             // The sender's memory went away under way; the receive is lost with the connection.
-            Err(Failed::Source(fault)) => (WqeSyndrome::Flushed, at_sender(fault)),
+            Failed::Source(fault) => (WqeSyndrome::Flushed, at_sender(fault)),
         };
-        let c = taken.completion(CompletionOpcode::ResponderError).syndrome(syndrome);
-        self.complete(taken.cqn(), c);
+        self.fail_receive(taken, syndrome);
         self.fail_reliable(target, None);
         reply
     }
@@ -207,20 +215,17 @@ impl Device {
             None
         };
         let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
-        match copy(store, &mut self.engine.bounce, &mut source, &mut sink, wqe.total) {
-            Ok(()) => {}
-            Err(Failed::Source(fault)) => return at_sender(fault),
-            Err(Failed::Sink(_)) => return self.refuse(target, WqeSyndrome::RemoteOperation),
+        let result = copy(store, &mut self.engine.bounce, &mut source, &mut sink, wqe.total);
+        match (result, receive) {
+            (Ok(()), None) => Reply::Acknowledged,
+            (Ok(()), Some(taken)) => {
+                self.complete_receive(&taken, CompletionOpcode::WriteImmediate, wqe);
+                Reply::Acknowledged
+            }
+            (Err(failed), Some(taken)) => self.break_off(target, &taken, failed),
+            (Err(Failed::Source(fault)), None) => at_sender(fault),
+            (Err(Failed::Sink(_)), None) => self.refuse(target, WqeSyndrome::RemoteOperation),
         }
-        if let Some(taken) = receive {
-            let c = taken
-                .completion(CompletionOpcode::WriteImmediate)
-                .with(cqe::BYTE_COUNT, wqe.total)
-                .with(cqe::IMMEDIATE, wqe.immediate)
-                .solicited(wqe.solicited);
-            self.complete(taken.cqn(), c);
-        }
-        Reply::Acknowledged
     }
 
     fn answer_read(&mut self, request: &Request, wqe: &Wqe, who: Accessor) -> Reply {

@@ -202,6 +202,11 @@ impl Rig {
     /// A page of memory, registered with all rights.
     pub fn region(&mut self, guest: usize, pd: u32) -> Region {
         let at = self.alloc(guest, 0x1000);
+        self.region_of(guest, pd, at, 12, &[at])
+    }
+
+    /// Such pages, registered with all rights.
+    pub fn region_of(&mut self, guest: usize, pd: u32, at: u64, log_page: u64, pages: &[u64]) -> Region {
         let mut c = vec![0; 272 - 16];
         for f in [mkc::A, mkc::RW, mkc::RR, mkc::LW, mkc::LR] {
             f.set(&mut c, 1);
@@ -210,9 +215,9 @@ impl Rig {
         mkc::QPN.set(&mut c, ANY_QPN.into());
         mkc::PD.set(&mut c, pd.into());
         mkc::START_ADDR.set(&mut c, at);
-        mkc::LEN.set(&mut c, 0x1000);
-        mkc::LOG_PAGE_SIZE.set(&mut c, 12);
-        c.extend_from_slice(&at.to_be_bytes());
+        mkc::LEN.set(&mut c, (pages.len() as u64) << log_page);
+        mkc::LOG_PAGE_SIZE.set(&mut c, log_page);
+        pages.iter().for_each(|page| c.extend_from_slice(&page.to_be_bytes()));
         Region { key: self.made(guest, Opcode::CREATE_MKEY, &c) << 8, at }
     }
 
