@@ -26,7 +26,7 @@ pub const LOG_MAX_CQ_SIZE: u64 = 22;
 const CONTEXT: usize = 16;
 const PAGES: usize = 272;
 /// Indices in doorbells have 24 bits.
-const INDEX_MASK: u32 = 0xff_ffff;
+const INDEX_MASK: u64 = 0xff_ffff;
 /// CQE_SZ of entries of 128 bytes, of which the device uses the second half.
 const CQE_SIZE_128: u64 = 1;
 /// State of an armed and of a fired queue.
@@ -101,12 +101,14 @@ pub struct CompletionQueue {
     log_size: u32,
     stride: u64,
     doorbell: u64,
-    producer: u32,
+    /// Completions written. Unlike the indices in doorbells this and the next two never turn over: between two
+    /// events there may be more completions than half of what those can count.
+    producer: u64,
     armed: Armed,
-    /// Producer index at the last event.
-    notified: u32,
-    /// Producer index behind the last solicited completion.
-    solicited: u32,
+    /// The producer at the last event.
+    notified: u64,
+    /// The producer behind the last solicited completion.
+    solicited: u64,
     /// Sequence number of the arming in force, and of the one that was last answered by an event.
     sequence: u8,
     answered: Option<u8>,
@@ -121,12 +123,6 @@ impl Object for CompletionQueue {
     fn listed_pages(&self) -> usize {
         self.buffer.pages()
     }
-}
-
-/// Whether index `a` is ahead of `b`, in 24 bits.
-fn ahead(a: u32, b: u32) -> bool {
-    let d = a.wrapping_sub(b) & INDEX_MASK;
-    d != 0 && d <= INDEX_MASK / 2
 }
 
 impl CompletionQueue {
@@ -182,7 +178,7 @@ impl CompletionQueue {
             let status = if *fault == CqFault::Overrun { CQ_STATUS_OVERFLOW } else { CQ_STATUS_WRITE_FAULT };
             cqc::STATUS.set(&mut self.context, status);
         })?;
-        self.producer = self.producer.wrapping_add(1);
+        self.producer += 1;
         if completion.solicited {
             self.solicited = self.producer;
         }
@@ -197,16 +193,21 @@ impl CompletionQueue {
         Ok(due)
     }
 
+    /// Completions behind a consumer index.
+    fn unread(&self, consumer: u32) -> u64 {
+        self.producer.wrapping_sub(consumer.into()) & INDEX_MASK
+    }
+
     fn write(&self, memory: &GuestMemory, completion: &Completion) -> Result<(), CqFault> {
         if !cqc::OI.is_set(&self.context) {
             let consumer = memory.read_be32(self.doorbell).map_err(|_| CqFault::Access)?;
-            if self.producer.wrapping_sub(consumer) & INDEX_MASK >= 1 << self.log_size {
+            if self.unread(consumer) >= 1 << self.log_size {
                 return Err(CqFault::Overrun);
             }
         }
         let mut bytes = completion.bytes;
-        cqe::OWNER.set(&mut bytes, u64::from(self.producer >> self.log_size));
-        let index = u64::from(self.producer & ((1 << self.log_size) - 1));
+        cqe::OWNER.set(&mut bytes, self.producer >> self.log_size);
+        let index = self.producer & ((1 << self.log_size) - 1);
         let at = index * self.stride + self.stride - QUEUE_ENTRY_BYTES as u64;
         // The owner bit makes the entry valid: it goes last.
         let last = QUEUE_ENTRY_BYTES - 1;
@@ -230,7 +231,8 @@ impl CompletionQueue {
         }
         self.sequence = sequence;
         let newest = if solicited_only { self.solicited } else { self.producer };
-        if ahead(newest, consumer) && ahead(newest, self.notified) {
+        let read = self.producer.saturating_sub(self.unread(consumer));
+        if newest > read && newest > self.notified {
             self.fire();
             return true;
         }
@@ -294,9 +296,9 @@ impl Device {
     pub fn query_cq(&mut self, guest: GuestId, input: &Input, output: &mut Output) -> Result<(), Refusal> {
         let cq = self.objects.cqs.owned(guest, input.object())?;
         let mut context = cq.context;
-        cqc::PRODUCER_COUNTER.set(&mut context, cq.producer.into());
-        cqc::LAST_NOTIFIED_INDEX.set(&mut context, cq.notified.into());
-        cqc::LAST_SOLICIT_INDEX.set(&mut context, cq.solicited.into());
+        cqc::PRODUCER_COUNTER.set(&mut context, cq.producer);
+        cqc::LAST_NOTIFIED_INDEX.set(&mut context, cq.notified);
+        cqc::LAST_SOLICIT_INDEX.set(&mut context, cq.solicited);
         cqc::ST.set(&mut context, if cq.armed == Armed::No { STATE_FIRED } else { STATE_ARMED });
         if let Ok(consumer) = self.guests[guest].memory.read_be32(cq.doorbell) {
             cqc::CONSUMER_COUNTER.set(&mut context, consumer.into());
@@ -377,9 +379,28 @@ mod tests {
     }
 
     #[test]
-    fn indices_wrap() {
-        assert!(ahead(0, INDEX_MASK));
-        assert!(!ahead(INDEX_MASK, 0));
-        assert!(!ahead(5, 5));
+    fn no_event_is_lost_after_many_completions_without_one() {
+        for many in [(1 << 23) + 5, (1 << 24) + 5, (1 << 32) + 5] {
+            let (m, mut cq) = cq(4);
+            let read = many & INDEX_MASK;
+            m.write(DOORBELL, &(read as u32).to_be_bytes()).unwrap();
+            cq.producer = many;
+            cq.push(&m, send().solicited(true)).unwrap();
+            assert!(cq.arm(1, read as u32, true), "{many:#x}: one is unread");
+            cq.push(&m, send()).unwrap();
+            assert!(cq.arm(2, read as u32 + 1, false), "{many:#x}: the next");
+        }
+    }
+
+    #[test]
+    fn indices_in_doorbells_turn_over() {
+        let (m, mut cq) = cq(1);
+        cq.producer = INDEX_MASK;
+        m.write(DOORBELL, &(INDEX_MASK as u32).to_be_bytes()).unwrap();
+        cq.push(&m, send()).unwrap();
+        cq.push(&m, send()).unwrap();
+        assert_eq!((cq.unread(INDEX_MASK as u32), cq.unread(1)), (2, 0));
+        assert!(cq.arm(0, 0, false), "the second is unread");
+        assert_eq!(cq.push(&m, send()), Err(CqFault::Overrun));
     }
 }
