@@ -255,3 +255,23 @@ fn a_queue_that_is_always_full_leaves_the_others_their_turn() {
     let done = rig.device.report().guests[0].activity.work_requests - before;
     assert!(done <= 80, "{done} work requests in ten runs of eight");
 }
+
+#[test]
+fn long_messages_count_for_more() {
+    let mut rig = Rig::up("long", 1);
+    let pd = rig.made(0, Opcode::ALLOC_PD, &[]);
+    let cq = rig.cq(0, 4);
+    // Sixteen megabytes that are the same two over and over.
+    let memory = rig.region_of(0, pd, 0, 21, &[4 << 20; 8]);
+    let qp = rig.qp(0, pd, cq.number, Role::Rc);
+    rig.connect(0, qp.number, (0, qp.number), 14, 7);
+    let mut next = 0;
+    for _ in 0..8 {
+        next = rig.post(0, &qp, next, 0x08, &[remote(memory), data(memory, 16 << 20)]);
+    }
+    for run in 1..=8 {
+        rig.device.run(128);
+        assert_eq!(rig.device.guests[0].activity.work_requests, run, "one of them uses up a run of 128");
+    }
+    assert!(rig.device.guests[0].activity.work_request_errors.is_empty());
+}

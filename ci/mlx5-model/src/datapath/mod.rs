@@ -1,7 +1,7 @@
 //! The data path: queue pairs take turns, work requests become messages, messages become completions.
 //!
-//! A doorbell only puts its QP in line. [`Device::run`] serves the line for a bounded number of work requests, so
-//! that no guest can keep the device from another, nor a doorbell from returning.
+//! A doorbell only puts its QP in line. [`Device::run`] serves the line for a bounded number of work requests, of
+//! which a long message counts as many, so that no guest can keep the device from another, nor a doorbell from returning.
 
 pub mod datagram;
 pub mod receive;
@@ -32,6 +32,8 @@ use self::{receive::ReceiveScratch, requester::Outcome, wqe::Wqe};
 
 /// Work requests that a QP may have served before the next one's turn.
 const TURN: usize = 64;
+/// A message counts as another work request for each time that it has so many bytes.
+const BYTES_PER_REQUEST: u64 = 64 << 10;
 /// The buffer through which messages are copied.
 const BOUNCE_BYTES: usize = 64 << 10;
 /// A QP in error has its own receive queue looked at this often: there is no doorbell for receives.
@@ -184,7 +186,13 @@ impl Device {
             let service = qp.service;
             wqe.parse_control();
             let outcome = match wqe.parse(service) {
-                Ok(()) => self.execute(qpn, wqe),
+                Ok(()) => {
+                    let outcome = self.execute(qpn, wqe);
+                    if !matches!(outcome, Outcome::Wait(_)) {
+                        used += (wqe.total / BYTES_PER_REQUEST) as usize;
+                    }
+                    outcome
+                }
                 Err(syndrome) => Outcome::Failed(syndrome),
             };
             if let Outcome::Wait(until) = outcome {
