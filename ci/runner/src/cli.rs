@@ -108,12 +108,12 @@ fn after_help() -> String {
     format!(
         "\
 The guest sees the host's file system, read-only, and runs the command as root in the caller's directory. It writes to
-fresh /tmp and /run, which are gone afterwards, and to the run's own folder (RDMA_XRC_RUN_DIR), which comes back: \
-target/lab/runs/latest, with the logs.
+fresh /tmp and /run, which are gone afterwards, and to a folder of the run's own (RDMA_XRC_RUN_DIR), which comes back:
+target/lab/runs/latest/files, less device nodes, pipes, sockets and set-user-ID bits. The logs lie beside it.
 
 Variables that a command in the guest finds:
   RDMA_XRC_DEVICE                  the device, for `-d`
-  RDMA_XRC_RUN_DIR                 the run's folder
+  RDMA_XRC_RUN_DIR                 where the command may write
   NODE                             this guest's number
   SELF_ADDR, PEER_ADDR             addresses for plain sockets
   SELF_RDMA_ADDR, PEER_RDMA_ADDR   addresses for the connection manager

@@ -1,9 +1,12 @@
 //! What the guest's kernel and the device model complain about in their logs.
 
-use std::fs::{self, File};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::Result;
+use rustix::fs::OFlags;
 
 use crate::proc;
 
@@ -22,6 +25,9 @@ const KERNEL: [&str; 12] = [
     "detected stalls",
     "refcount_t: ",
 ];
+
+/// A log of this length was not written by a sound run.
+const LONGEST: u64 = 256 << 20;
 
 /// How many lines of context a complaint brings along.
 const CONTEXT: usize = 25;
@@ -59,12 +65,32 @@ pub fn panics(log: &str) -> Vec<String> {
 
 /// A log's text, whatever bytes it holds; empty if there is none yet.
 pub fn read(path: &Path) -> String {
-    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    read_whole(path).unwrap_or_default()
+}
+
+/// A log's text, whatever bytes it holds. One that is not there, or can't have been written as a log, is an error.
+pub fn read_whole(path: &Path) -> io::Result<String> {
+    let file = open(path)?;
+    let length = file.metadata()?.len();
+    if length > LONGEST {
+        return Err(io::Error::other(format!("it is too long to be judged: {length} bytes")));
+    }
+    let mut bytes = Vec::new();
+    // It may grow meanwhile.
+    file.take(LONGEST).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Opens a log. Anything but a file is refused: a pipe, say, would hold the reader up for ever.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
 }
 
 /// The last lines of a log.
 pub fn tail(path: &Path, lines: usize) -> Result<String> {
-    proc::tail(&mut File::open(path)?, lines)
+    proc::tail(&mut open(path)?, lines)
 }
 
 #[cfg(test)]
@@ -86,6 +112,22 @@ mod tests {
         let log = "[1] clocksource: tsc-early: mask\n[2] x[7]: segfault at 0 ip 0\nmlx5_core 0000:00:03.0: firmware version\n";
         assert!(kernel_complaints(log).is_empty());
         assert!(panics(log).is_empty());
+    }
+
+    #[test]
+    fn only_files_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pipe, link, log) = (dir.path().join("pipe"), dir.path().join("link"), dir.path().join("log"));
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+            .unwrap();
+        std::fs::write(&log, b"a\xffb\n").unwrap();
+        std::os::unix::fs::symlink("log", &link).unwrap();
+        for wrong in [&pipe, &link, &dir.path().join("missing")] {
+            assert!(read_whole(wrong).is_err() && tail(wrong, 1).is_err(), "{}", wrong.display());
+        }
+        assert_eq!(read_whole(&log).unwrap(), "a\u{fffd}b\n");
+        File::options().write(true).open(&log).unwrap().set_len(LONGEST + 1).unwrap();
+        assert!(read_whole(&log).is_err());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::guest_view;
 use crate::host::{self, Ground, initramfs};
 use crate::link::{Job, Link, Sink};
 use crate::machine;
-use crate::paths::{Paths, RunDir};
+use crate::paths::{FILES, Paths, RunDir, disarm};
 use crate::proc::Process;
 use crate::protocol::{Size, Start};
 use crate::signals::{self, Interrupted};
@@ -94,7 +94,10 @@ pub fn with_guest_in(
     for name in [machine::initramfs(node), machine::agent_socket(node), common.device.socket(node)] {
         let _ = std::fs::remove_file(folder.join(name));
     }
-    let complaints = complaints(&folder, node);
+    let mut complaints = complaints(&folder, node, outcome.is_ok());
+    if let Err(error) = disarm(&folder.join(FILES)) {
+        complaints.push(("the lab", format!("what the guest left can't be made harmless: {error}")));
+    }
     for (who, text) in &complaints {
         crate::report::quote(&format!("{who} complained:"), text);
     }
@@ -110,12 +113,24 @@ pub fn with_guest_in(
     }
 }
 
-/// What the kernel and the model complained about, and who did.
-fn complaints(run: &Path, node: Node) -> Vec<(&'static str, String)> {
-    let kernel = console::kernel_complaints(&console::read(&run.join(machine::console_log(node))));
-    let model = console::panics(&console::read(&run.join(device::MODEL_LOG)));
-    let kernel = kernel.into_iter().map(|text| ("the guest's kernel", text));
-    kernel.chain(model.into_iter().map(|text| ("the device model", text))).collect()
+/// What the kernel and the model complained about, and who did. After a guest that was `up` their logs must be there:
+/// without them nobody knows.
+fn complaints(run: &Path, node: Node, up: bool) -> Vec<(&'static str, String)> {
+    type Find = fn(&str) -> Vec<String>;
+    let logs: [(_, _, Find); 2] = [
+        (machine::console_log(node), "the guest's kernel", console::kernel_complaints),
+        (device::MODEL_LOG.to_owned(), "the device model", console::panics),
+    ];
+    let mut all = Vec::new();
+    for (name, who, find) in logs {
+        match console::read_whole(&run.join(&name)) {
+            Ok(log) => all.extend(find(&log).into_iter().map(|text| (who, text))),
+            Err(error) if up => all.push(("the lab", format!("{name} can't be read: {error}"))),
+            // A boot that failed early has an error of its own.
+            Err(_) => {}
+        }
+    }
+    all
 }
 
 impl Lab {
@@ -127,7 +142,7 @@ impl Lab {
             probe: false,
             modules: Vec::new(),
             shown: guest_view::shown(paths, &std::env::current_dir()?, argv),
-            run_dir: run.path.clone(),
+            run_dir: run.files(),
             hostname: format!("node{}", node.number),
         };
         initramfs::write(&run.file(&machine::initramfs(node)), &ground.kernel, config)?;
@@ -315,5 +330,26 @@ impl Lab {
             let _ = model.wait(GRACE);
             model.stop();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_that_are_missing_are_complaints() {
+        let dir = tempfile::tempdir().unwrap();
+        let judged = |up| complaints(dir.path(), Node::ALONE, up);
+        assert_eq!((judged(true).len(), judged(false).len()), (2, 0));
+        for name in [machine::console_log(Node::ALONE), device::MODEL_LOG.to_owned()] {
+            std::fs::write(dir.path().join(name), "Kernel panic\nthread panicked at a.rs:1\n").unwrap();
+        }
+        let who: Vec<_> = judged(true).into_iter().map(|(who, _)| who).collect();
+        assert_eq!(who, ["the guest's kernel", "the device model"]);
+        for name in [machine::console_log(Node::ALONE), device::MODEL_LOG.to_owned()] {
+            std::fs::write(dir.path().join(name), "fine\n").unwrap();
+        }
+        assert!(judged(true).is_empty());
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::device::{Device, Node};
 use crate::host::Ground;
-use crate::paths::RunDir;
+use crate::paths::{FILES, RunDir};
 use crate::proc::Process;
 use crate::protocol::PORT;
 
@@ -32,10 +32,11 @@ pub fn initramfs(node: Node) -> String {
 
 /// The kernel's command line.
 ///
+/// All that the kernel logs goes to the console, whatever level a command in the guest sets: the run is judged by it.
 /// An oops ends the guest at once, so that a run fails at its cause and not at a time limit. Under emulation on a busy
 /// machine a virtual CPU may well stand still for many seconds: the watchdogs are given longer than the kernel's own
 /// defaults, the one for tasks that hang in the kernel is not.
-const KERNEL: &str = "console=ttyS0 edd=off loglevel=7 panic=-1 oops=panic mitigations=off nmi_watchdog=0 watchdog_thresh=60 \
+const KERNEL: &str = "console=ttyS0 edd=off ignore_loglevel panic=-1 oops=panic mitigations=off nmi_watchdog=0 watchdog_thresh=60 \
                       rcupdate.rcu_cpu_stall_timeout=120 sysctl.kernel.hung_task_timeout_secs=60 random.trust_cpu=on";
 
 const MEMORY: &str = "1G";
@@ -63,7 +64,7 @@ pub fn start(ground: &Ground, device: Device, run: &RunDir, node: Node) -> Resul
 
     qemu.args(["-fsdev", "local,id=root,path=/,security_model=none,multidevs=remap,readonly=on"]);
     qemu.args(["-device", "virtio-9p-pci,fsdev=root,mount_tag=hostroot"]);
-    qemu.args(["-fsdev", "local,id=run,path=.,security_model=none,multidevs=remap"]);
+    qemu.arg("-fsdev").arg(format!("local,id=run,path={FILES},security_model=none,multidevs=remap"));
     qemu.args(["-device", "virtio-9p-pci,fsdev=run,mount_tag=run"]);
     device.attach(&mut qemu, node);
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -59,7 +59,11 @@ impl Paths {
     }
 }
 
-/// The folder of one run: logs, sockets, and all that the guest leaves.
+/// What the guest may write to, in a run's folder. It sees nothing else of that folder's but to read, so it cannot
+/// touch the logs that it is judged by, nor lead a host process that writes there astray.
+pub const FILES: &str = "files";
+
+/// The folder of one run: logs, sockets, and a folder with all that the guest leaves.
 #[derive(Debug)]
 pub struct RunDir {
     pub path: PathBuf,
@@ -77,6 +81,7 @@ impl RunDir {
         let path = runs.join(&id);
         fs::create_dir(&path).with_context(|| path.display().to_string())?;
         let lock = Lock::exclusive(&path.join(".lock"), "this run")?;
+        fs::create_dir(path.join(FILES))?;
         RunDir::point_latest(&path)?;
         prune(&runs)?;
         Ok(RunDir { path, _lock: lock })
@@ -95,11 +100,42 @@ impl RunDir {
         self.path.join(name)
     }
 
+    /// The guest's own folder, which it finds as RDMA_XRC_RUN_DIR.
+    pub fn files(&self) -> PathBuf {
+        self.path.join(FILES)
+    }
+
     /// A new file of this run, to write to.
     pub fn log(&self, name: &str) -> Result<File> {
         let path = self.file(name);
         File::create(&path).with_context(|| path.display().to_string())
     }
+}
+
+/// Takes from what a guest has left whatever means more to the host than its content: device nodes, pipes, sockets,
+/// the set-user-ID and set-group-ID bits, folders that their owner can't enter. The guest must be off. Links are not
+/// followed.
+pub fn disarm(folder: &Path) -> io::Result<()> {
+    let mut left = vec![folder.to_owned()];
+    while let Some(path) = left.pop() {
+        let found = fs::symlink_metadata(&path)?;
+        let (kind, mode) = (found.file_type(), found.permissions().mode());
+        if kind.is_dir() {
+            set_mode(&path, mode, mode & 0o777 | 0o700)?;
+            for entry in fs::read_dir(&path)? {
+                left.push(entry?.path());
+            }
+        } else if kind.is_file() {
+            set_mode(&path, mode, mode & 0o777)?;
+        } else if kind.is_block_device() || kind.is_char_device() || kind.is_fifo() || kind.is_socket() {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn set_mode(path: &Path, is: u32, should: u32) -> io::Result<()> {
+    if is & 0o7777 == should { Ok(()) } else { fs::set_permissions(path, PermissionsExt::from_mode(should)) }
 }
 
 fn prune(runs: &Path) -> Result<()> {
@@ -122,4 +158,40 @@ fn prune(runs: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_left_is_disarmed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let mode = |name: &str| fs::symlink_metadata(at(name)).unwrap().permissions().mode() & 0o7777;
+        fs::write(at("outside"), "").unwrap();
+        set_mode(&at("outside"), 0, 0o4755).unwrap();
+        fs::create_dir_all(at("files/closed")).unwrap();
+        fs::write(at("files/closed/program"), "text").unwrap();
+        set_mode(&at("files/closed/program"), 0, 0o6755).unwrap();
+        set_mode(&at("files/closed"), 0o755, 0).unwrap();
+        symlink("../outside", at("files/link")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("files/socket")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("files/pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+
+        disarm(&at("files")).unwrap();
+        assert_eq!((mode("files/closed"), mode("files/closed/program")), (0o700, 0o755));
+        assert_eq!(fs::read_to_string(at("files/closed/program")).unwrap(), "text");
+        assert!(fs::symlink_metadata(at("files/pipe")).is_err());
+        assert!(fs::symlink_metadata(at("files/socket")).is_err());
+        assert_eq!(fs::read_link(at("files/link")).unwrap(), Path::new("../outside"));
+        assert_eq!(mode("outside"), 0o4755);
+    }
 }

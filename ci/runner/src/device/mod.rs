@@ -108,7 +108,7 @@ impl Device {
     pub fn variables(self, node: Node, run: &RunDir) -> Vec<(String, String)> {
         let pairs = [
             ("RDMA_XRC_DEVICE", self.verbs_name().to_owned()),
-            ("RDMA_XRC_RUN_DIR", run.path.display().to_string()),
+            ("RDMA_XRC_RUN_DIR", run.files().display().to_string()),
             ("NODE", node.number.to_string()),
             ("SELF_ADDR", Node::address(node.number)),
             ("PEER_ADDR", Node::address(node.peer)),

@@ -37,7 +37,7 @@ pub struct BootConfig {
     pub modules: Vec<PathBuf>,
     /// Paths under /tmp or /run which the guest is to see as the host has them.
     pub shown: Vec<PathBuf>,
-    /// The run's folder: the only place where the guest writes to the host.
+    /// A folder of the run's: the only place where the guest writes to the host.
     pub run_dir: PathBuf,
     pub hostname: String,
 }

@@ -1,8 +1,8 @@
 //! The lab's promises that take guests of their own: `ci/lab run` as a person types it, and how it ends when something
 //! goes wrong. Two guests at a time, for a boot costs more than all else in these tests.
 
-use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -94,7 +94,12 @@ fn ended(pid: Pid) -> bool {
 fn complaint_and_dead_model(scene: &Scene) -> Result<Tally> {
     let (project, here) = (scene.paths.project.as_path(), std::env::current_dir()?);
     // The kernel's own words, as WARN() would print them.
-    let line = "echo '<4>WARNING: CPU: 0 PID: 1 at a test' > /dev/kmsg; echo output; exit 0";
+    // First the guest tries to keep them from being seen, and to leave what would harm the host.
+    let line = "dmesg -n 1
+                for log in \"$RDMA_XRC_RUN_DIR\"/../*.log; do true > \"$log\"; rm -f \"$log\"; done 2>/dev/null
+                cd \"$RDMA_XRC_RUN_DIR\" && ln -s /etc/passwd leaks.json.new && mkfifo pipe || exit 9
+                cp /bin/true program && chmod 4755 program || exit 9
+                echo '<4>WARNING: CPU: 0 PID: 1 at a test' > /dev/kmsg; echo output; exit 0";
     let mut warned = Run::start(scene, "warned", project, &here, &["/bin/sh", "-c", line])?;
     let mut orphan = Run::start(scene, "orphan", project, &here, &["/bin/sh", "-c", "echo up; sleep 600"])?;
 
@@ -120,6 +125,11 @@ fn complaint_and_dead_model(scene: &Scene) -> Result<Tally> {
         said.find("status was 0").is_some_and(|verdict| first < verdict),
         "the complaint is not first: {said}"
     );
+    let logs = said.lines().last().and_then(|line| line.strip_prefix("logs in "));
+    let files = Path::new(logs.context("the run does not say where its logs are")?).join("files");
+    let mode = fs::metadata(files.join("program"))?.permissions().mode();
+    ensure!(mode & 0o7777 == 0o755, "a program that the guest left has mode {mode:o}");
+    ensure!(fs::symlink_metadata(files.join("pipe")).is_err(), "a pipe of the guest's is left");
     Ok(Tally { passed: 2, ..Tally::default() })
 }
 
@@ -163,7 +173,7 @@ fn clone_and_interrupt(scene: &Scene) -> Result<Tally> {
     ensure!(out == [0, 159, 146, 150, 10], "output: {out:?}");
     ensure!(other.err().contains(scene.common.device.verbs_name()), "no device there: {}", other.err());
     ensure!(other.err().contains("Cargo.toml"), "the clone is not seen in the guest: {}", other.err());
-    let back = clone.join("target/lab/runs/latest").join(OsStr::new("back"));
+    let back = clone.join("target/lab/runs/latest/files/back");
     ensure!(fs::read_to_string(&back)? == "back\n", "what the guest wrote did not come back");
     Ok(Tally { passed: 2, ..Tally::default() })
 }

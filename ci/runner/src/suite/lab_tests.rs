@@ -114,12 +114,12 @@ fn surroundings(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
 
 fn writes(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
     let line = "echo a > /tmp/a && echo b > /run/b && echo c > \"$RDMA_XRC_RUN_DIR/from-guest\" || exit 9
-                for dir in / /etc /usr /var/tmp .; do
+                for dir in / /etc /usr /var/tmp . \"$RDMA_XRC_RUN_DIR/..\"; do
                     if touch \"$dir/written-by-guest\" 2>/dev/null; then echo \"$dir\"; exit 8; fi
                 done";
     let ending = shell(lab, scene, line)?;
     ensure!(ending == Ending::Exited(0), "{ending:?}: {}{}", scene.text("out"), scene.text("err"));
-    let file = lab.run.file("from-guest");
+    let file = lab.run.files().join("from-guest");
     ensure!(
         fs::read_to_string(&file)? == "c\n",
         "what the guest wrote to the run's folder did not come back"
