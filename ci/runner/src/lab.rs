@@ -23,6 +23,8 @@ use crate::signals::{self, Interrupted};
 
 /// How long a command may take to end once it was told to.
 const GRACE: Duration = Duration::from_secs(3);
+/// The same, and the guest's time for anything else, once the lab itself was told to stop.
+const HASTE: Duration = Duration::from_secs(2);
 /// How long the guest may take to answer when it has next to nothing to do.
 const ANSWER: Duration = Duration::from_secs(20);
 /// How long one look for the end of a command lasts.
@@ -275,12 +277,21 @@ impl Lab {
         }
     }
 
-    /// Ends a command, gently first.
+    /// Ends a command, gently first. Whoever told the lab to stop does not wait for long, and hears of nothing else.
     pub fn end(&mut self, job: &Job, signal: i32) -> Result<()> {
+        let ended = self.try_end(job, signal);
+        ended.map_err(|error| signals::pending().map_or(error, Into::into))
+    }
+
+    fn try_end(&mut self, job: &Job, signal: i32) -> Result<()> {
         for (signal, patience) in [(signal, GRACE), (SIGKILL, ANSWER)] {
             job.signal(signal)?;
-            let until = Instant::now() + patience;
-            while Instant::now() < until {
+            if signal == SIGKILL {
+                // It may also be that nobody reads what it wrote.
+                job.abandon()?;
+            }
+            let began = Instant::now();
+            while began.elapsed() < signals::pending().map_or(patience, |_| patience.min(HASTE)) {
                 if self.look(job)?.is_some() {
                     return Ok(());
                 }
@@ -321,7 +332,8 @@ impl Lab {
 
     /// Lets the guest write back what it holds, then ends it and the model.
     fn switch_off(&mut self) {
-        if matches!(self.check(), Ok(())) && !self.hangs && !self.link.sync(ANSWER) {
+        let patience = signals::pending().map_or(ANSWER, |_| HASTE);
+        if matches!(self.check(), Ok(())) && !self.hangs && !self.link.sync(patience) {
             crate::report::say(&format!("the guest does not answer any more. {}", self.console_tail()));
         }
         self.qemu.kill();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +19,12 @@ use crate::protocol::{self, INPUT_WINDOW, JobId, PIECE, Size, Start, Stream, ToG
 /// Where an output of a command goes.
 pub type Sink = Box<dyn Write + Send>;
 
+/// One of the lab's own standard streams as a sink. Not by way of the library's handle: whoever waits in a write would
+/// hold that handle's lock, and with it up everybody who has something else to say there.
+pub fn own(stream: impl AsFd) -> Result<Sink> {
+    Ok(Box::new(File::from(stream.as_fd().try_clone_to_owned()?)))
+}
+
 /// A connection to one guest's agent.
 #[derive(Clone)]
 pub struct Link {
@@ -32,11 +38,18 @@ struct Shared {
 }
 
 struct Entry {
-    /// Standard output and standard error; `None` once nobody reads it.
-    sinks: Mutex<[Option<Sink>; 2]>,
-    done: Sender<i32>,
+    /// Ways to the threads that write standard output and standard error; `None` once nothing more is to come.
+    outputs: Mutex<[Option<Sender<Vec<u8>>>; 2]>,
+    end: Mutex<End>,
     window: Mutex<usize>,
     widened: Condvar,
+}
+
+/// What is known of a command's end. The status is told when the outputs are written, or given up.
+struct End {
+    status: Option<i32>,
+    writers: usize,
+    done: Option<Sender<i32>>,
 }
 
 /// A command that runs in the guest.
@@ -75,12 +88,16 @@ impl Link {
     pub fn start(&self, start: Start, out: Sink, err: Sink) -> Result<Job> {
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let (done, ended) = channel();
-        let entry = Arc::new(Entry {
-            sinks: Mutex::new([Some(out), Some(err)]),
-            done,
-            window: Mutex::new(INPUT_WINDOW),
-            widened: Condvar::new(),
-        });
+        let (to_out, pieces_out) = channel();
+        let (to_err, pieces_err) = channel();
+        let entry = Entry::new([Some(to_out), Some(to_err)], INPUT_WINDOW, done);
+        for (stream, sink, pieces) in [(Stream::Out, out, pieces_out), (Stream::Err, err, pieces_err)] {
+            let (link, entry) = (self.clone(), entry.clone());
+            thread::spawn(move || {
+                link.write(id, stream, sink, &pieces);
+                entry.settle(|end| end.writers = end.writers.saturating_sub(1));
+            });
+        }
         lock(&self.shared.jobs).insert(id, entry.clone());
         self.send(id, &ToGuest::Start(start))?;
         Ok(Job { id, link: self.clone(), entry, done: ended })
@@ -90,9 +107,7 @@ impl Link {
     pub fn sync(&self, limit: Duration) -> bool {
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let (done, synced) = channel();
-        let entry =
-            Entry { sinks: Mutex::new([None, None]), done, window: Mutex::new(0), widened: Condvar::new() };
-        lock(&self.shared.jobs).insert(id, Arc::new(entry));
+        lock(&self.shared.jobs).insert(id, Entry::new([None, None], 0, done));
         self.send(id, &ToGuest::Sync).is_ok() && synced.recv_timeout(limit).is_ok()
     }
 
@@ -100,6 +115,7 @@ impl Link {
         protocol::send(&mut *lock(&self.shared.to_guest), id, order).context("the guest's agent is gone")
     }
 
+    /// Hears the guest. Nothing here may wait for anybody else, or all jobs would wait with it.
     fn listen(&self, mut from_guest: UnixStream, hello: &Sender<String>) {
         while let Ok(Some((id, message))) = protocol::receive::<ToHost>(&mut from_guest) {
             if let ToHost::Hello(release) = message {
@@ -108,51 +124,81 @@ impl Link {
             }
             let Some(entry) = lock(&self.shared.jobs).get(&id).cloned() else { continue };
             match message {
-                ToHost::Output(stream, bytes) => self.deliver(id, &entry, stream, &bytes),
+                ToHost::Output(stream, bytes) => entry.deliver(stream, bytes),
                 ToHost::Taken(bytes) => entry.widen(bytes as usize),
-                ToHost::Exit(status) => {
-                    entry.flush();
-                    self.forget(id, &entry);
-                    let _ = entry.done.send(status);
-                }
-                ToHost::Synced => {
-                    self.forget(id, &entry);
-                    let _ = entry.done.send(0);
-                }
+                ToHost::Exit(status) => self.over(id, &entry, status),
+                ToHost::Synced => self.over(id, &entry, 0),
                 ToHost::Hello(_) => {}
             }
         }
         // No job of this guest will hear anything more: each receiver finds its sender gone.
-        lock(&self.shared.jobs).clear();
-    }
-
-    fn deliver(&self, id: JobId, entry: &Entry, stream: Stream, bytes: &[u8]) {
-        let sink = &mut lock(&entry.sinks)[stream as usize];
-        if let Some(to) = sink
-            && to.write_all(bytes).and_then(|()| to.flush()).is_err()
-        {
-            *sink = None;
-            // Without this the command would write for ever to a reader that has left.
-            let _ = self.send(id, &ToGuest::Deaf(stream));
+        for (_, entry) in lock(&self.shared.jobs).drain() {
+            entry.close();
+            entry.settle(|end| end.done = None);
         }
     }
 
-    fn forget(&self, id: JobId, entry: &Entry) {
+    /// Writes one output of a job to where it goes, on a thread of its own: a write may wait for ever.
+    fn write(&self, id: JobId, stream: Stream, mut to: Sink, pieces: &Receiver<Vec<u8>>) {
+        for bytes in pieces {
+            let told = match to.write_all(&bytes).and_then(|()| to.flush()) {
+                Ok(()) => ToGuest::Written(stream, bytes.len() as u32),
+                // Else the command would write for ever to a reader that has left.
+                Err(_) => ToGuest::Deaf(stream),
+            };
+            let failed = told == ToGuest::Deaf(stream);
+            if self.send(id, &told).is_err() || failed {
+                return;
+            }
+        }
+    }
+
+    fn over(&self, id: JobId, entry: &Entry, status: i32) {
         lock(&self.shared.jobs).remove(&id);
         entry.widen(INPUT_WINDOW);
+        entry.close();
+        entry.settle(|end| end.status = Some(status));
     }
 }
 
 impl Entry {
+    fn new(outputs: [Option<Sender<Vec<u8>>>; 2], window: usize, done: Sender<i32>) -> Arc<Entry> {
+        let writers = outputs.iter().flatten().count();
+        Arc::new(Entry {
+            outputs: Mutex::new(outputs),
+            end: Mutex::new(End { status: None, writers, done: Some(done) }),
+            window: Mutex::new(window),
+            widened: Condvar::new(),
+        })
+    }
+
+    /// Passes output on. The agent sends no more than a window beyond what was written, so the queue stays short.
+    fn deliver(&self, stream: Stream, bytes: Vec<u8>) {
+        if let Some(to) = &lock(&self.outputs)[stream as usize] {
+            // Its writer may have found that nobody reads.
+            let _ = to.send(bytes);
+        }
+    }
+
+    /// No more output comes.
+    fn close(&self) {
+        *lock(&self.outputs) = [None, None];
+    }
+
+    /// Notes something about the end and tells the status if that was the last thing to wait for.
+    fn settle(&self, note: impl FnOnce(&mut End)) {
+        let mut end = lock(&self.end);
+        note(&mut end);
+        if let (Some(status), 0) = (end.status, end.writers)
+            && let Some(done) = end.done.take()
+        {
+            let _ = done.send(status);
+        }
+    }
+
     fn widen(&self, by: usize) {
         *lock(&self.window) += by;
         self.widened.notify_all();
-    }
-
-    fn flush(&self) {
-        for sink in lock(&self.sinks).iter_mut().flatten() {
-            let _ = sink.flush();
-        }
     }
 
     /// Waits until at least one byte may be sent.
@@ -178,6 +224,14 @@ impl Job {
     /// Sends a signal to the command's process group.
     pub fn signal(&self, number: i32) -> Result<()> {
         self.link.send(self.id, &ToGuest::Signal(number))
+    }
+
+    /// Gives the outputs up: what is not written yet is lost, and nobody waits for it any more.
+    pub fn abandon(&self) -> Result<()> {
+        self.entry.close();
+        self.entry.settle(|end| end.writers = 0);
+        self.link.send(self.id, &ToGuest::Deaf(Stream::Out))?;
+        self.link.send(self.id, &ToGuest::Deaf(Stream::Err))
     }
 
     /// Tells the command's terminal its new size.
@@ -211,5 +265,90 @@ impl Job {
             }
             let _ = link.send(id, &ToGuest::InputEnd);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// A sink whose reader never reads.
+    struct Stuck;
+
+    impl Write for Stuck {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            loop {
+                thread::park();
+            }
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A link and the agent's end of it.
+    fn link() -> (Link, UnixStream) {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(dir.path().join("agent")).unwrap();
+        let (link, _) = Link::connect(dir.path(), "agent").unwrap();
+        (link, listener.accept().unwrap().0)
+    }
+
+    fn start(link: &Link, out: Sink) -> Job {
+        let start = Start { argv: Vec::new(), env: Vec::new(), cwd: "/".into(), terminal: None };
+        link.start(start, out, Box::new(std::io::sink())).unwrap()
+    }
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn a_reader_that_stopped_holds_nobody_else_up() {
+        let (link, mut agent) = link();
+        let (stuck, other) = (start(&link, Box::new(Stuck)), start(&link, Box::new(std::io::sink())));
+        for _ in 0..20 {
+            protocol::send(&mut agent, stuck.id, &ToHost::Output(Stream::Out, vec![1; PIECE])).unwrap();
+        }
+        protocol::send(&mut agent, stuck.id, &ToHost::Exit(5)).unwrap();
+        protocol::send(&mut agent, other.id, &ToHost::Exit(6)).unwrap();
+        assert_eq!(other.ended(SOON).unwrap(), Some(6));
+        // Its own output is not out yet.
+        assert_eq!(stuck.ended(Duration::from_millis(200)).unwrap(), None);
+        stuck.abandon().unwrap();
+        assert_eq!(stuck.ended(SOON).unwrap(), Some(5));
+    }
+
+    #[test]
+    fn the_status_comes_after_the_output() {
+        struct Slow(Arc<Mutex<usize>>);
+        impl Write for Slow {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                thread::sleep(Duration::from_millis(20));
+                *lock(&self.0) += bytes.len();
+                Ok(bytes.len())
+            }
+
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let (link, mut agent) = link();
+        let written = Arc::new(Mutex::new(0));
+        let job = start(&link, Box::new(Slow(written.clone())));
+        for _ in 0..10 {
+            protocol::send(&mut agent, job.id, &ToHost::Output(Stream::Out, vec![1; 100])).unwrap();
+        }
+        protocol::send(&mut agent, job.id, &ToHost::Exit(0)).unwrap();
+        assert_eq!(job.ended(SOON).unwrap(), Some(0));
+        assert_eq!(*lock(&written), 1000);
+    }
+
+    #[test]
+    fn a_guest_that_is_gone_is_noticed() {
+        let (link, agent) = link();
+        let job = start(&link, Box::new(Stuck));
+        drop(agent);
+        assert!(job.ended(SOON).is_err());
     }
 }

@@ -3,9 +3,9 @@
 //! A message is a little-endian length and a postcard value. Any number of jobs (commands) share the port; each
 //! message names its job. Both ends are the same program, so there is no version to negotiate.
 //!
-//! Output needs no flow control of its own: a host that does not read stops the port, and with it the command. Input
-//! does, because a command that never reads must not stop the messages behind it: the host keeps at most
-//! [`INPUT_WINDOW`] bytes on the way and the agent tells how many the command has taken.
+//! Nobody who is slow may stop the messages behind his own, so each direction has a window. Input: the host keeps at
+//! most [`INPUT_WINDOW`] bytes on the way and the agent tells how many the command has taken. Output: the agent keeps
+//! at most [`OUTPUT_WINDOW`] bytes of each stream on the way and the host tells how many were written.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -21,6 +21,9 @@ pub const PIECE: usize = 31 * 1024;
 
 /// Bytes of input that may be on the way to a command.
 pub const INPUT_WINDOW: usize = 256 * 1024;
+
+/// Bytes of one of a command's outputs that may be on the way to whoever reads it.
+pub const OUTPUT_WINDOW: usize = 512 * 1024;
 
 /// A longer message means that the two ends lost step.
 const LONGEST: usize = 8 * 1024 * 1024;
@@ -61,6 +64,8 @@ pub enum ToGuest {
     /// To the command's whole process group.
     Signal(i32),
     Resize(Size),
+    /// So many bytes of this output have been written.
+    Written(Stream, u32),
     /// Nobody reads this output any more: the command is to see a closed pipe.
     Deaf(Stream),
     /// Write everything back to the host's files and say [`ToHost::Synced`]; the guest is about to be switched off.

@@ -1,21 +1,45 @@
 //! What the lab itself has to say. All of it goes to standard error, each line marked, so that the standard output
 //! of a command in the guest is the command's alone.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// How long the lab waits for a reader of its own words.
+const PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+/// What a pipe that can be written to takes without waiting.
+const AT_ONCE: usize = 2048;
 
 /// One line.
 pub fn say(line: &str) {
-    eprintln!("ci/lab: {line}");
+    put(&format!("ci/lab: {line}\n"));
+}
+
+/// Writes to standard error. A reader that has left or stopped reading must not keep the lab from its end.
+fn put(text: &str) {
+    static STUCK: AtomicBool = AtomicBool::new(false);
+    for piece in text.as_bytes().chunks(AT_ONCE) {
+        let error = stderr();
+        let mut fds = [PollFd::new(&error, PollFlags::OUT)];
+        let patience = if STUCK.load(Ordering::Relaxed) { Timespec::default() } else { PATIENCE };
+        if poll(&mut fds, Some(&patience)) == Ok(0) {
+            STUCK.store(true, Ordering::Relaxed);
+            return;
+        }
+        if stderr().write_all(piece).is_err() {
+            return;
+        }
+    }
 }
 
 /// A text of several lines under a heading.
 pub fn quote(heading: &str, text: &str) {
     say(heading);
     for line in text.lines() {
-        eprintln!("    {line}");
+        put(&format!("    {line}\n"));
     }
 }
 

@@ -1,13 +1,14 @@
 //! One command in the guest: its process group, its pipes or terminal, its end.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use anyhow::Result;
@@ -17,7 +18,10 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::agent::Answers;
-use crate::protocol::{JobId, PIECE, Size, Start, Stream, ToGuest, ToHost};
+use crate::protocol::{JobId, OUTPUT_WINDOW, PIECE, Size, Start, Stream, ToGuest, ToHost};
+
+/// What a terminal may hold of a command that has ended; it does not tell.
+const TERMINAL_HOLDS: u64 = 64 * 1024;
 
 /// How often a reader looks whether it is still wanted.
 const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
@@ -31,13 +35,48 @@ pub struct Job {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
     /// The command itself has ended; what it left in its pipes is still to come.
     ended: AtomicBool,
     /// The host no longer wants the output.
     deaf: [AtomicBool; 2],
+    /// Bytes of each output that may still be sent.
+    windows: Mutex<[usize; 2]>,
+    widened: Condvar,
     over: AtomicBool,
+}
+
+impl Shared {
+    fn new() -> Shared {
+        Shared {
+            ended: AtomicBool::default(),
+            deaf: Default::default(),
+            windows: Mutex::new([OUTPUT_WINDOW; 2]),
+            widened: Condvar::new(),
+            over: AtomicBool::default(),
+        }
+    }
+
+    fn windows(&self) -> MutexGuard<'_, [usize; 2]> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_deaf(&self, stream: Stream) -> bool {
+        self.deaf[stream as usize].load(Ordering::Acquire)
+    }
+
+    /// Waits until at least one byte of an output may be sent. `None`: nobody wants it any more.
+    fn room(&self, stream: Stream) -> Option<usize> {
+        let mut windows = self.windows();
+        loop {
+            match windows[stream as usize] {
+                _ if self.is_deaf(stream) => return None,
+                0 => windows = self.widened.wait(windows).unwrap_or_else(PoisonError::into_inner),
+                room => return Some(room),
+            }
+        }
+    }
 }
 
 impl Job {
@@ -59,7 +98,7 @@ impl Job {
     }
 
     fn try_start(id: JobId, start: Start, answers: &Answers) -> Result<Job> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared::new());
         let (child, input, outputs, terminal) = match start.terminal {
             None => spawn_with_pipes(&start)?,
             Some(size) => spawn_on_terminal(&start, size)?,
@@ -116,7 +155,16 @@ impl Job {
                     let _ = tcsetwinsize(terminal, winsize(size));
                 }
             }
-            ToGuest::Deaf(stream) => self.shared.deaf[stream as usize].store(true, Ordering::Release),
+            ToGuest::Written(stream, bytes) => {
+                self.shared.windows()[stream as usize] += bytes as usize;
+                self.shared.widened.notify_all();
+            }
+            ToGuest::Deaf(stream) => {
+                // Under the lock, so that nobody misses it between his look and his wait.
+                let _windows = self.shared.windows();
+                self.shared.deaf[stream as usize].store(true, Ordering::Release);
+                self.shared.widened.notify_all();
+            }
             ToGuest::Start(_) | ToGuest::Sync => {}
         }
     }
@@ -190,24 +238,29 @@ fn feed_input(id: JobId, to: File, pieces: &Receiver<Vec<u8>>, answers: &Answers
 }
 
 /// Sends what the command writes, until the end of its pipe. A process that outlives the command with the pipe in
-/// hand does not count: once the command has ended, an empty pipe is the end.
+/// hand does not count: once the command has ended, only what lies in the pipe then is still its output.
 fn carry_output(id: JobId, stream: Stream, mut from: File, answers: &Answers, shared: &Shared) {
     let mut buffer = vec![0; PIECE];
-    loop {
-        if shared.deaf[stream as usize].load(Ordering::Acquire) {
-            return;
+    let mut left: Option<u64> = None;
+    while left != Some(0) {
+        let Some(room) = shared.room(stream) else { return };
+        if left.is_none() && shared.ended.load(Ordering::Acquire) {
+            left = Some(rest(&from));
+            continue;
         }
-        let ended = shared.ended.load(Ordering::Acquire);
         let mut fds = [PollFd::from_borrowed_fd(from.as_fd(), PollFlags::IN)];
         match poll(&mut fds, Some(&GLANCE)) {
-            Ok(0) if ended => return,
+            Ok(0) if left.is_some() => return,
             Ok(0) | Err(rustix::io::Errno::INTR) => continue,
             Ok(_) => {}
             Err(_) => return,
         }
-        match from.read(&mut buffer) {
+        let most = left.map_or(room, |left| room.min(usize::try_from(left).unwrap_or(room))).min(PIECE);
+        match from.read(&mut buffer[..most]) {
             Ok(0) => return,
             Ok(n) => {
+                left = left.map(|left| left.saturating_sub(n as u64));
+                shared.windows()[stream as usize] -= n;
                 if answers.send((id, ToHost::Output(stream, buffer[..n].to_vec()))).is_err() {
                     return;
                 }
@@ -216,5 +269,72 @@ fn carry_output(id: JobId, stream: Stream, mut from: File, answers: &Answers, sh
             // A terminal whose last user has gone reads as an error.
             Err(_) => return,
         }
+    }
+}
+
+/// How much of its output a command that has ended may have left.
+fn rest(from: &File) -> u64 {
+    if from.is_terminal() { TERMINAL_HOLDS } else { rustix::io::ioctl_fionread(from).unwrap_or(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::sync_channel;
+    use std::time::Duration;
+
+    fn start(line: &str) -> (Job, Receiver<(JobId, ToHost)>) {
+        let (answers, heard) = sync_channel(4);
+        let argv = ["/bin/sh", "-c", line].map(Into::into).into();
+        let env = vec![("PATH".into(), std::env::var_os("PATH").unwrap_or_default())];
+        let start = Start { argv, env, cwd: "/".into(), terminal: None };
+        (Job::start(7, start, &answers).unwrap(), heard)
+    }
+
+    /// The output, its length acknowledged or not, and the status.
+    fn finish(job: &mut Job, heard: &Receiver<(JobId, ToHost)>, acknowledge: bool) -> (Vec<u8>, i32) {
+        let mut out = Vec::new();
+        loop {
+            match heard.recv_timeout(Duration::from_secs(20)).unwrap() {
+                (7, ToHost::Output(stream, bytes)) => {
+                    if acknowledge {
+                        job.order(ToGuest::Written(stream, bytes.len() as u32));
+                    }
+                    out.extend(bytes);
+                }
+                (7, ToHost::Exit(status)) => return (out, status),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_daemon_that_keeps_writing_is_no_output() {
+        let (mut job, heard) = start("echo first; setsid yes & sleep 0.2; exit 7");
+        let (out, status) = finish(&mut job, &heard, true);
+        assert_eq!(status, 7);
+        assert!(out.starts_with(b"first\n"));
+    }
+
+    #[test]
+    fn output_waits_for_its_reader() {
+        let (mut job, heard) = start("yes | head -c 3000000; exit 3");
+        let mut sent = 0;
+        while let Ok((_, answer)) = heard.recv_timeout(Duration::from_secs(1)) {
+            let ToHost::Output(Stream::Out, bytes) = answer else { panic!("{answer:?}") };
+            sent += bytes.len();
+        }
+        assert_eq!(sent, OUTPUT_WINDOW);
+        job.order(ToGuest::Written(Stream::Out, sent as u32));
+        let (out, status) = finish(&mut job, &heard, true);
+        assert_eq!((sent + out.len(), status), (3_000_000, 3));
+    }
+
+    #[test]
+    fn deaf_ends_the_wait() {
+        let (mut job, heard) = start("yes; exit 4");
+        while heard.recv_timeout(Duration::from_secs(1)).is_ok() {}
+        job.order(ToGuest::Deaf(Stream::Out));
+        assert_eq!(finish(&mut job, &heard, false).1, 4);
     }
 }

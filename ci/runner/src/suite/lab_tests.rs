@@ -24,6 +24,7 @@ pub fn tests() -> Vec<Test> {
         Test::guest("lab/time limit", 60, time_limit),
         Test::guest("lab/two commands at once", 60, two_at_once),
         Test::guest("lab/terminal", 60, terminal),
+        Test::guest("lab/a reader that stops, a daemon that writes", 60, readers),
     ]
 }
 
@@ -177,5 +178,19 @@ fn terminal(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
     for sign in ["/dev/pts/", "33 44", "read typed"] {
         ensure!(out.contains(sign), "the terminal does not show {sign}: {out}");
     }
+    Ok(Tally::ONE)
+}
+
+fn readers(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
+    // Held, but never read from.
+    let (_reader, writer) = rustix::pipe::pipe()?;
+    let stuck = lab.start(words("yes"), Box::new(fs::File::from(writer)), Box::new(scene.log("err")?))?;
+    let ending = shell(lab, scene, "setsid yes & sleep 1; exit 7")?;
+    ensure!(ending == Ending::Exited(7), "beside a daemon that writes: {ending:?}");
+    fs::remove_file(scene.dir.join("out"))?;
+    let ending = lab.wait(&stuck, Some(Duration::from_millis(1)))?;
+    ensure!(ending == Ending::TimedOut, "with a reader that stopped: {ending:?}");
+    let ending = shell(lab, scene, "pkill -x yes; exit 0")?;
+    ensure!(ending == Ending::Exited(0), "{ending:?}");
     Ok(Tally::ONE)
 }

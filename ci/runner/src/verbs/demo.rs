@@ -11,7 +11,7 @@ use super::{COMMAND_LIMIT, status};
 use crate::cli::Common;
 use crate::console;
 use crate::lab::{Ending, Lab, with_guest};
-use crate::link::Sink;
+use crate::link::{Sink, own};
 use crate::pair::{self, Ready, Side};
 use crate::paths::Paths;
 use crate::proc::run_logged;
@@ -53,7 +53,7 @@ fn show(lab: &mut Lab, common: &Common) -> Result<i32> {
 
     say(&format!("$ devinfo -d {device}"));
     let argv = vec![program(lab, "devinfo"), "-d".into(), device.into()];
-    let job = lab.start(argv, Box::new(stdout()), Box::new(stderr()))?;
+    let job = lab.start(argv, own(stdout())?, own(stderr())?)?;
     job.end_input()?;
     match lab.wait(&job, limit)? {
         Ending::Exited(0) => {}
@@ -64,7 +64,7 @@ fn show(lab: &mut Lab, common: &Common) -> Result<i32> {
     say(&format!("$ xrc_send_lat {flags} & xrc_send_lat {flags} $PEER_ADDR"));
     let longest = limit.unwrap_or(Duration::from_secs(u64::from(u32::MAX)));
     let log = lab.run.log("server.log")?;
-    let endings = latency(lab, log, Box::new(stdout()), Box::new(stderr()), longest)?;
+    let endings = latency(lab, log, own(stdout())?, own(stderr())?, longest)?;
     match endings.as_slice() {
         [Ending::Exited(0), Ending::Exited(0)] => Ok(0),
         [Ending::Exited(0), client] => status(*client, limit),

@@ -11,6 +11,7 @@ use signal_hook::consts::SIGWINCH;
 use super::status;
 use crate::cli::Common;
 use crate::lab::{Ending, with_guest};
+use crate::link::own;
 use crate::paths::Paths;
 use crate::protocol::Size;
 use crate::report::say;
@@ -52,7 +53,7 @@ pub fn shell(paths: &Paths, common: &Common) -> Result<i32> {
         let resized = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGWINCH, resized.clone())?;
         let raw = Raw::begin()?;
-        let job = lab.start_on_terminal(argv.clone(), size()?, Box::new(stdout()))?;
+        let job = lab.start_on_terminal(argv.clone(), size()?, own(stdout())?)?;
         job.feed(stdin());
         let limit = common.limit(None);
         let until = limit.map(|limit| std::time::Instant::now() + limit);
