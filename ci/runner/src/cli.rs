@@ -52,7 +52,7 @@ pub struct Common {
 
 impl Common {
     pub fn boot_limit(&self) -> Duration {
-        Duration::from_secs(self.boot_timeout)
+        seconds(self.boot_timeout)
     }
 
     /// The time that a command may take, `default` if the user did not say.
@@ -60,9 +60,14 @@ impl Common {
         match self.timeout {
             None => default,
             Some(0) => None,
-            Some(seconds) => Some(Duration::from_secs(seconds)),
+            Some(number) => Some(seconds(number)),
         }
     }
+}
+
+/// A time that the clock can be asked to add: nobody waits for longer than a century.
+fn seconds(number: u64) -> Duration {
+    Duration::from_secs(number.min(100 * 365 * 24 * 60 * 60))
 }
 
 #[derive(Debug, Subcommand)]
@@ -159,6 +164,16 @@ mod tests {
             assert_eq!(cli.common.timeout, Some(7));
             assert!(matches!(cli.verb, Verb::Run { command } if command == ["a"]));
         }
+    }
+
+    #[test]
+    fn any_number_of_seconds_is_a_time() {
+        let most = u64::MAX;
+        let common = parsed(&format!("lab --timeout {most} --boot-timeout {most} run -- a")).common;
+        for limit in [common.limit(None).unwrap(), common.boot_limit()] {
+            assert!(std::time::Instant::now().checked_add(2 * limit).is_some());
+        }
+        assert_eq!(parsed("lab --timeout 0 run -- a").common.limit(None), None);
     }
 
     #[test]
