@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -109,7 +109,10 @@ fn mount_host(config: &BootConfig) -> Result<()> {
     mount_new("tmpfs", "run", &under(ROOT, Path::new("/run")), MountFlags::empty(), "mode=755")?;
     fs::create_dir_all(under(ROOT, Path::new("/run/lock")))?;
     for path in &config.shown {
-        show(path).with_context(|| format!("showing {}", path.display()))?;
+        // It may be gone by now, and the command may do without it.
+        if let Err(error) = show(&under(BARE, path), &under(ROOT, path)) {
+            println!("rdma-xrc: {} is not shown: {error:#}", path.display());
+        }
     }
     // What the guest leaves there must come back at once, and programs may map it.
     let read_write = "trans=virtio,version=9p2000.L,msize=512000,cache=mmap";
@@ -117,21 +120,30 @@ fn mount_host(config: &BootConfig) -> Result<()> {
 }
 
 /// Shows a path of the host through the tmpfs that covers it. Sockets and the like have nobody behind them here.
-fn show(path: &Path) -> Result<()> {
-    let (from, to) = (under(BARE, path), under(ROOT, path));
-    let kind = fs::metadata(&from)?.file_type();
+/// A link stays a link, wherever it leads.
+fn show(from: &Path, to: &Path) -> Result<()> {
+    if place(from, to)? { Ok(mount_bind(from, to)?) } else { Ok(()) }
+}
+
+/// Makes what the host's path is to be mounted on. `false`: nothing is to be mounted.
+fn place(from: &Path, to: &Path) -> io::Result<bool> {
+    let kind = fs::symlink_metadata(from)?.file_type();
     if kind.is_dir() {
-        fs::create_dir_all(&to)?;
-    } else if kind.is_file() {
-        fs::create_dir_all(to.parent().unwrap_or(Path::new(ROOT)))?;
-        if !to.exists() {
-            fs::write(&to, "")?;
-        }
-    } else {
-        debug_assert!(kind.is_socket() || kind.is_fifo() || kind.is_char_device() || kind.is_block_device());
-        return Ok(());
+        return fs::create_dir_all(to).map(|()| true);
     }
-    Ok(mount_bind(&from, &to)?)
+    if !kind.is_file() && !kind.is_symlink() {
+        return Ok(false);
+    }
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    if kind.is_symlink() {
+        return symlink(fs::read_link(from)?, to).map(|()| false);
+    }
+    if !to.exists() {
+        fs::write(to, "")?;
+    }
+    Ok(true)
 }
 
 fn switch_root() -> Result<()> {
@@ -156,4 +168,25 @@ fn finish_dev() -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_has_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let (host, guest) = (dir.path().join("host"), dir.path().join("guest"));
+        fs::create_dir_all(host.join("folder")).unwrap();
+        fs::write(host.join("file"), "text").unwrap();
+        symlink("nowhere", host.join("dangling")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(host.join("socket")).unwrap();
+        let placed = |name: &str| place(&host.join(name), &guest.join("deep").join(name));
+        assert!(placed("folder").unwrap() && placed("file").unwrap());
+        assert!(!placed("dangling").unwrap() && !placed("socket").unwrap());
+        assert!(placed("gone").is_err());
+        assert_eq!(fs::read_link(guest.join("deep/dangling")).unwrap(), Path::new("nowhere"));
+        assert!(guest.join("deep/folder").is_dir() && guest.join("deep/file").is_file());
+    }
 }
