@@ -1,12 +1,13 @@
 //! Locks between runs of the lab: files locked with flock, which the kernel releases however a process ends.
 
 use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use crate::{report, signals};
@@ -29,6 +30,14 @@ impl Lock {
     /// Takes the lock if nobody holds it.
     pub fn try_exclusive(path: &Path) -> Result<Option<Lock>> {
         Lock::attempt(path, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Whether somebody holds the lock. One that was never made, or that is none, is held by nobody.
+    pub fn is_held(path: &Path) -> bool {
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        OpenOptions::new().read(true).custom_flags(flags).open(path).is_ok_and(|file| {
+            flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+        })
     }
 
     fn attempt(path: &Path, how: FlockOperation) -> Result<Option<Lock>> {
@@ -67,8 +76,10 @@ mod tests {
         let path = dir.path().join("lock");
         let first = Lock::shared(&path, "a test").unwrap();
         let second = Lock::shared(&path, "a test").unwrap();
-        assert!(Lock::try_exclusive(&path).unwrap().is_none());
+        assert!(Lock::try_exclusive(&path).unwrap().is_none() && Lock::is_held(&path));
         drop((first, second));
+        assert!(!Lock::is_held(&path) && !Lock::is_held(dir.path()));
+        assert!(!Lock::is_held(&dir.path().join("missing")) && !dir.path().join("missing").exists());
         assert!(Lock::try_exclusive(&path).unwrap().is_some());
     }
 }

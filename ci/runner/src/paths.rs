@@ -83,7 +83,7 @@ impl RunDir {
         let lock = Lock::exclusive(&path.join(".lock"), "this run")?;
         fs::create_dir(path.join(FILES))?;
         RunDir::point_latest(&path)?;
-        prune(&runs)?;
+        prune(&runs);
         Ok(RunDir { path, _lock: lock })
     }
 
@@ -91,6 +91,8 @@ impl RunDir {
     pub fn point_latest(path: &Path) -> Result<()> {
         let (runs, id) = (path.parent().context("no parent")?, path.file_name().context("no name")?);
         let link = runs.join(format!(".latest-{}", std::process::id()));
+        // Left by a lab that was killed and had the same number.
+        let _ = fs::remove_file(&link);
         symlink(id, &link)?;
         Ok(fs::rename(&link, runs.join("latest"))?)
     }
@@ -138,26 +140,41 @@ fn set_mode(path: &Path, is: u32, should: u32) -> io::Result<()> {
     if is & 0o7777 == should { Ok(()) } else { fs::set_permissions(path, PermissionsExt::from_mode(should)) }
 }
 
-fn prune(runs: &Path) -> Result<()> {
-    let mut ids: Vec<PathBuf> = fs::read_dir(runs)?
+/// How the name of a folder begins that is being removed.
+const ASIDE: &str = ".old-";
+
+/// Removes the oldest runs. What can't be removed stays: that is no reason not to run.
+fn prune(runs: &Path) {
+    let mut ids: Vec<PathBuf> = fs::read_dir(runs)
+        .into_iter()
+        .flatten()
         .filter_map(|entry| entry.ok())
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
         .collect();
     // The names begin with the time.
     ids.sort();
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (aside, ids): (Vec<_>, Vec<_>) = ids.into_iter().partition(|path| name(path).starts_with(ASIDE));
+    for broken_off in aside {
+        remove(&broken_off);
+    }
     for old in ids.iter().rev().skip(KEPT_RUNS) {
-        if Lock::try_exclusive(&old.join(".lock"))?.is_none() {
+        if Lock::is_held(&old.join(".lock")) {
             continue;
         }
-        match fs::remove_dir_all(old) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                return Err(e).with_context(|| format!("removing {}", old.display()));
-            }
-            _ => {}
+        // So that nobody finds half of it, and another run that prunes does not stumble.
+        let aside = runs.join(format!("{ASIDE}{}", name(old)));
+        if fs::rename(old, &aside).is_ok() {
+            remove(&aside);
         }
     }
-    Ok(())
+}
+
+fn remove(folder: &Path) {
+    // Its folders may be closed even to their owner.
+    let _ = disarm(folder);
+    let _ = fs::remove_dir_all(folder);
 }
 
 #[cfg(test)]
@@ -193,5 +210,27 @@ mod tests {
         assert!(fs::symlink_metadata(at("files/socket")).is_err());
         assert_eq!(fs::read_link(at("files/link")).unwrap(), Path::new("../outside"));
         assert_eq!(mode("outside"), 0o4755);
+    }
+    #[test]
+    fn pruning_leaves_the_newest_and_those_in_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let runs = dir.path();
+        for n in 0..KEPT_RUNS + 5 {
+            fs::create_dir_all(runs.join(format!("{n:03}/closed/inner"))).unwrap();
+            fs::write(runs.join(format!("{n:03}/.lock")), "").unwrap();
+        }
+        let held = Lock::exclusive(&runs.join("001/.lock"), "a test").unwrap();
+        // None of these may matter: no lock, a lock that is a folder, a folder that is closed.
+        fs::remove_file(runs.join("002/.lock")).unwrap();
+        fs::remove_file(runs.join("003/.lock")).unwrap();
+        fs::create_dir(runs.join("003/.lock")).unwrap();
+        set_mode(&runs.join("004/closed"), 0o755, 0).unwrap();
+        fs::create_dir(runs.join(".old-x")).unwrap();
+        prune(runs);
+        drop(held);
+        let mut left: Vec<_> = fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left.len(), KEPT_RUNS + 1, "{left:?}");
+        assert_eq!((left[0].to_str(), left[1].to_str()), (Some("001"), Some("005")));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::download::Download;
-use super::{apt, finish, packages, sweep, unpack};
+use super::{apt, finish, packages, put, sweep, unpack};
 use crate::lock::Lock;
 use crate::paths::Paths;
 use crate::proc::{capture, run_logged, system_command};
@@ -31,7 +31,9 @@ impl Kernel {
         let modules = fs::read_dir(root.join("lib/modules")).context("the kernel's modules")?;
         let release = modules.flatten().next().context("no modules")?.file_name().into_string();
         let release = release.map_err(|_| anyhow::anyhow!("the kernel's release is not text"))?;
-        Ok(Kernel { image: root.join("boot").join(format!("vmlinuz-{release}")), root, release })
+        let image = root.join("boot").join(format!("vmlinuz-{release}"));
+        anyhow::ensure!(image.is_file(), "there is no {}", image.display());
+        Ok(Kernel { image, root, release })
     }
 
     /// Files of a module and of what it needs, in loading order. Modules that are built in have none.
@@ -86,7 +88,7 @@ pub fn obtain(paths: &Paths) -> Result<Kernel> {
     let mut depmod = system_command("depmod")?;
     depmod.arg("-b").arg(&root).arg(&kernel.release);
     run_logged(&mut depmod, &mut tempfile::tempfile()?, Duration::from_secs(120), None)?;
-    fs::rename(&root, unpacked(paths))?;
+    put(&root, &unpacked(paths))?;
     Kernel::open(unpacked(paths))
 }
 
@@ -119,4 +121,21 @@ fn package_name() -> Result<String> {
     let names = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
     let image = names.map(str::trim).find(|name| name.starts_with("linux-image-"));
     Ok(image.with_context(|| format!("{META} depends on no image"))?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_whole_or_not_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Kernel::open(dir.path().to_owned());
+        assert!(open().is_err());
+        fs::create_dir_all(dir.path().join("lib/modules/6.1")).unwrap();
+        assert!(open().is_err());
+        fs::create_dir(dir.path().join("boot")).unwrap();
+        fs::write(dir.path().join("boot/vmlinuz-6.1"), "").unwrap();
+        assert_eq!(open().unwrap().release, "6.1");
+    }
 }

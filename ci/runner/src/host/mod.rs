@@ -74,8 +74,41 @@ fn unpack(debs: &[std::path::PathBuf], to: &Path, what: &str) -> Result<()> {
 fn finish(fresh: tempfile::TempDir, to: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(fresh.path(), fs::Permissions::from_mode(0o755))?;
-    fs::rename(fresh.path(), to).with_context(|| to.display().to_string())?;
+    put(fresh.path(), to)?;
     // It no longer has the name under which it would be removed.
     let _ = fresh.keep();
     Ok(())
+}
+
+/// Moves a folder to where another may be, whole or not: that one goes.
+fn put(fresh: &Path, to: &Path) -> Result<()> {
+    let name = || to.display().to_string();
+    // Where `sweep` finds it if the lab is killed now.
+    let aside = to.with_file_name(format!(".old-{}", std::process::id()));
+    match fs::rename(to, &aside) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).with_context(name),
+        _ => {}
+    }
+    fs::rename(fresh, to).with_context(name)?;
+    let _ = fs::remove_dir_all(&aside);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_whole_takes_the_place_of_what_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("kernel");
+        for content in ["one", "two"] {
+            let fresh = dir.path().join("fresh");
+            fs::create_dir(&fresh).unwrap();
+            fs::write(fresh.join("file"), content).unwrap();
+            put(&fresh, &to).unwrap();
+            assert_eq!(fs::read_to_string(to.join("file")).unwrap(), content);
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        }
+    }
 }
