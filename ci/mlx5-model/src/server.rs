@@ -122,9 +122,14 @@ impl ServerBackend for Connection {
             .map_err(io::Error::other)
     }
 
-    fn dma_unmap(&mut self, _: DmaUnmapFlags, address: u64, size: u64) -> io::Result<()> {
+    fn dma_unmap(&mut self, flags: DmaUnmapFlags, address: u64, size: u64) -> io::Result<()> {
+        let memory = &mut self.shared.lock().guests[self.guest].memory;
+        if flags.contains(DmaUnmapFlags::UNMAP_ALL) {
+            memory.clear();
+            return Ok(());
+        }
         // What was not kept when it came (no file) is not there when it goes.
-        if self.shared.lock().guests[self.guest].memory.unmap(address, size).is_err() {
+        if memory.unmap(address, size).is_err() {
             tracing::debug!("guest {}: nothing was mapped at {address:#x}", self.guest + 1);
         }
         Ok(())
@@ -200,4 +205,23 @@ pub fn listen(socket: &Path) -> Result<Server, vfio_user::Error> {
 /// Serves the guest until its QEMU goes away.
 pub fn serve(server: &Server, shared: Arc<Shared>, guest: GuestId) -> Result<(), vfio_user::Error> {
     server.run(&mut Connection { shared, guest })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::GuestMemory;
+
+    #[test]
+    fn memory_goes_by_range_or_all_at_once() {
+        let shared = Shared::new(Device::new(1));
+        shared.lock().guests[0].memory =
+            GuestMemory::fake(&[(0x1000, 0x1000), (0x4000, 0x1000), (0x8000, 0x1000)]);
+        let mut connection = Connection { shared: Arc::clone(&shared), guest: 0 };
+        let there = |address| shared.lock().guests[0].memory.contains(address, 1);
+        connection.dma_unmap(DmaUnmapFlags::empty(), 0x1000, 0x1000).unwrap();
+        assert_eq!([0x1000, 0x4000, 0x8000].map(there), [false, true, true]);
+        connection.dma_unmap(DmaUnmapFlags::UNMAP_ALL, 0, 0).unwrap();
+        assert_eq!([0x4000, 0x8000].map(there), [false, false]);
+    }
 }
