@@ -1,6 +1,6 @@
 //! What lies between the guests: who has which LID and GID, and the multicast groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     caps::MAX_GROUP_MEMBERS,
@@ -13,8 +13,9 @@ use crate::{
 /// A group identifier.
 pub type Gid = [u8; 16];
 
-/// The first multicast LID; groups get theirs one by one.
+/// The multicast LIDs; a group gets the first free one.
 const FIRST_MLID: u16 = 0xc000;
+const LAST_MLID: u16 = FIRST_MLID + MAX_GROUPS as u16 - 1;
 /// The most groups.
 const MAX_GROUPS: usize = 256;
 /// First byte of a multicast GID.
@@ -31,6 +32,8 @@ pub struct Group {
     pub mlid: u16,
     /// Q_Key of its members.
     pub q_key: u32,
+    /// The ports that joined, by LID, with the kinds of membership (JoinState) that they have.
+    joined: BTreeMap<u16, u8>,
 }
 
 /// Who is at a LID.
@@ -54,20 +57,52 @@ pub struct Fabric {
 
 impl Default for Fabric {
     fn default() -> Self {
-        let broadcast = Group { mlid: FIRST_MLID, q_key: IPOIB_Q_KEY };
+        let broadcast = Group { mlid: FIRST_MLID, q_key: IPOIB_Q_KEY, joined: BTreeMap::new() };
         Self { groups: BTreeMap::from([(BROADCAST, broadcast)]), members: Vec::new() }
     }
 }
 
 impl Fabric {
     /// A port joins: the group, made if need be with that Q_Key. `None`: there are too many, or it is no group.
-    pub fn join(&mut self, gid: Gid, q_key: Option<u32>) -> Option<Group> {
-        if gid[0] != MULTICAST || self.groups.len() >= MAX_GROUPS && !self.groups.contains_key(&gid) {
-            return None;
+    pub fn join(&mut self, gid: Gid, q_key: Option<u32>, lid: u16, states: u8) -> Option<Group> {
+        if !self.groups.contains_key(&gid) {
+            if gid[0] != MULTICAST || self.groups.len() >= MAX_GROUPS {
+                return None;
+            }
+            let taken: BTreeSet<u16> = self.groups.values().map(|g| g.mlid).collect();
+            let mlid = (FIRST_MLID..=LAST_MLID).find(|mlid| !taken.contains(mlid))?;
+            let group = Group { mlid, q_key: q_key.unwrap_or(IPOIB_Q_KEY), joined: BTreeMap::new() };
+            self.groups.insert(gid, group);
         }
-        let mlid = FIRST_MLID + self.groups.len() as u16;
-        let group = Group { mlid, q_key: q_key.unwrap_or(IPOIB_Q_KEY) };
-        Some(self.groups.entry(gid).or_insert(group).clone())
+        let group = self.groups.get_mut(&gid)?;
+        *group.joined.entry(lid).or_default() |= states;
+        Some(group.clone())
+    }
+
+    /// A port gives those kinds of membership up; a group that no port is in any more ends. The group as it was;
+    /// `None`: the port is not in it.
+    pub fn leave(&mut self, gid: Gid, lid: u16, states: u8) -> Option<Group> {
+        let group = self.groups.get_mut(&gid)?;
+        let was = group.clone();
+        let left = group.joined.get_mut(&lid)?;
+        *left &= !states;
+        if *left == 0 {
+            group.joined.remove(&lid);
+        }
+        self.end_empty();
+        Some(was)
+    }
+
+    /// A port goes down: it is in no group any more.
+    pub fn forget_port(&mut self, lid: u16) {
+        for group in self.groups.values_mut() {
+            group.joined.remove(&lid);
+        }
+        self.end_empty();
+    }
+
+    fn end_empty(&mut self) {
+        self.groups.retain(|gid, group| *gid == BROADCAST || !group.joined.is_empty());
     }
 
     /// The group, if there is one.
@@ -147,16 +182,36 @@ mod tests {
     #[test]
     fn groups_have_lids_of_their_own_and_an_end() {
         let mut f = Fabric::default();
-        assert_eq!(f.join(BROADCAST, Some(1)).unwrap().q_key, IPOIB_Q_KEY, "the first to join decided");
-        assert!(f.join([0; 16], None).is_none());
+        assert_eq!(f.join(BROADCAST, Some(1), 2, 1).unwrap().q_key, IPOIB_Q_KEY, "the first to join decided");
+        assert!(f.join([0; 16], None, 2, 1).is_none());
         for n in 1..MAX_GROUPS {
             let mut gid = BROADCAST;
             gid[14..].copy_from_slice(&(n as u16).to_be_bytes());
-            assert_eq!(f.join(gid, None).unwrap().mlid, FIRST_MLID + n as u16);
+            assert_eq!(f.join(gid, None, 2, 1).unwrap().mlid, FIRST_MLID + n as u16);
         }
         let mut one_more = BROADCAST;
         one_more[1] = 0;
-        assert!(f.join(one_more, None).is_none());
+        assert!(f.join(one_more, None, 2, 1).is_none());
+        f.forget_port(2);
+        assert_eq!(f.join(one_more, None, 2, 1).unwrap().mlid, FIRST_MLID + 1, "all others are gone");
+    }
+
+    #[test]
+    fn a_group_ends_with_its_last_member() {
+        let mut f = Fabric::default();
+        let gid = [MULTICAST; 16];
+        f.join(gid, None, 2, 1).unwrap();
+        f.join(gid, None, 2, 4).unwrap();
+        f.join(gid, None, 3, 1).unwrap();
+        assert!(f.leave(gid, 4, 1).is_none(), "not a member");
+        f.leave(gid, 3, 1).unwrap();
+        f.leave(gid, 2, 1).unwrap();
+        assert!(f.group(&gid).is_some(), "still a member in another way");
+        f.leave(gid, 2, 4).unwrap();
+        assert!(f.group(&gid).is_none());
+        f.join(BROADCAST, None, 2, 1).unwrap();
+        f.leave(BROADCAST, 2, 1).unwrap();
+        assert!(f.group(&BROADCAST).is_some(), "it is there from the beginning");
     }
 
     #[test]

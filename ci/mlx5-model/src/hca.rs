@@ -91,6 +91,7 @@ impl Device {
     /// Ends everything of the guest's but its pages.
     pub fn drop_objects(&mut self, guest: GuestId) {
         self.fabric.forget(&self.objects, guest);
+        self.fabric.forget_port(self.guests[guest].lid);
         self.objects.clear(guest);
         let guest = &mut self.guests[guest];
         guest.eqs.clear();

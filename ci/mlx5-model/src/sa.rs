@@ -68,6 +68,9 @@ mod member {
     pub const HAS_Q_KEY: u64 = 1 << 2;
     /// Link-local scope, in the upper half of its byte.
     pub const LINK_LOCAL: u8 = 0x20;
+    /// The kinds of membership, in the lower half, and the usual one.
+    pub const JOIN_STATE: u8 = 0x0f;
+    pub const FULL: u8 = 1;
 }
 
 /// ClassPortInfo: base and class version, and the response time.
@@ -89,8 +92,9 @@ pub fn answer(device: &mut Device, from: u16, request: &[u8]) -> Option<[u8; MAD
     let status = match (attribute, asked) {
         (CLASS_PORT_INFO, method::GET) => class_port_info(&mut mad),
         (PATH_RECORD, method::GET | method::GET_TABLE) => path_record(device, from, &mut mad, asked),
-        (MC_MEMBER_RECORD, method::GET | method::SET) => member_record(device, &mut mad, asked),
-        (MC_MEMBER_RECORD, method::DELETE) => 0,
+        (MC_MEMBER_RECORD, method::GET | method::SET | method::DELETE) => {
+            member_record(device, from, &mut mad, asked)
+        }
         _ => STATUS_UNSUPPORTED,
     };
     head::STATUS.set(&mut mad, status.into());
@@ -135,17 +139,23 @@ fn path_record(device: &Device, from: u16, mad: &mut [u8; MAD_BYTES], asked: u8)
     0
 }
 
-fn member_record(device: &mut Device, mad: &mut [u8; MAD_BYTES], asked: u8) -> u16 {
+fn member_record(device: &mut Device, from: u16, mad: &mut [u8; MAD_BYTES], asked: u8) -> u16 {
     let Some(&gid) = mad[RECORD..].first_chunk::<16>() else { return STATUS_REQUEST_INVALID };
     let gid: Gid = gid;
     let has_q_key = be64(mad, COMPONENT_MASK) & member::HAS_Q_KEY != 0;
     let q_key = has_q_key.then(|| crate::bits::be32(mad, RECORD + member::Q_KEY));
+    // A request that names no kind of membership means a full one.
+    let states = match mad[RECORD + member::SCOPE] & member::JOIN_STATE {
+        0 => member::FULL,
+        states => states,
+    };
     let group = match asked {
-        method::SET => device.fabric.join(gid, q_key),
+        method::SET => device.fabric.join(gid, q_key, from, states),
+        method::DELETE => device.fabric.leave(gid, from, states),
         _ => device.fabric.group(&gid).cloned(),
     };
     let Some(group) = group else {
-        return if asked == method::SET { STATUS_REQUEST_INVALID } else { STATUS_NO_RECORDS };
+        return if asked == method::GET { STATUS_NO_RECORDS } else { STATUS_REQUEST_INVALID };
     };
     put(mad, RECORD + member::Q_KEY, &group.q_key.to_be_bytes());
     put(mad, RECORD + member::MLID, &group.mlid.to_be_bytes());
@@ -210,6 +220,9 @@ mod tests {
         assert_eq!(a[RECORD + member::Q_KEY..][..4], [1, 2, 3, 4]);
         let a = answer(&mut d, 2, &request(method::DELETE, MC_MEMBER_RECORD, 1, &[(0, &other)])).unwrap();
         assert_eq!((a[3], be16(&a, 4)), (0x95, 0));
+        assert_eq!(be16(&answer(&mut d, 2, &get).unwrap(), 4), STATUS_NO_RECORDS, "nobody is left");
+        let again = request(method::DELETE, MC_MEMBER_RECORD, 1, &[(0, &other)]);
+        assert_eq!(be16(&answer(&mut d, 2, &again).unwrap(), 4), STATUS_REQUEST_INVALID);
     }
 
     #[test]
