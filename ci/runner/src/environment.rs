@@ -65,7 +65,7 @@ fn belongs_to_host(name: &OsStr) -> bool {
 /// guest, so PATH gets the folders of root's programs.
 pub fn for_guest(
     caller: impl IntoIterator<Item = (OsString, OsString)>,
-    added: &[(String, String)],
+    added: &[(String, OsString)],
 ) -> Vec<(OsString, OsString)> {
     let replaced = |name: &OsStr| added.iter().any(|(new, _)| name == OsStr::new(new)) || name == "PATH";
     let mut path = OsString::from("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
@@ -81,7 +81,7 @@ pub fn for_guest(
     for (name, value) in [("USER", "root"), ("LOGNAME", "root")] {
         all.push((name.into(), value.into()));
     }
-    all.extend(added.iter().map(|(name, value)| (name.into(), value.into())));
+    all.extend(added.iter().map(|(name, value)| (name.into(), value.clone())));
     all
 }
 
@@ -104,7 +104,7 @@ mod tests {
 
     fn guest(caller: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
         let caller = caller.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        for_guest(caller, &[("NODE".to_owned(), "1".to_owned())])
+        for_guest(caller, &[("NODE".to_owned(), "1".into())])
     }
 
     #[test]

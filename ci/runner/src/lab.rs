@@ -143,8 +143,11 @@ impl Lab {
         let config = BootConfig {
             probe: false,
             modules: Vec::new(),
-            shown: guest_view::shown(paths, &std::env::current_dir()?, argv),
-            run_dir: run.files(),
+            shown: guest_view::shown(paths, &std::env::current_dir()?, argv)
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+            run_dir: run.files().into(),
             hostname: format!("node{}", node.number),
         };
         initramfs::write(&run.file(&machine::initramfs(node)), &ground.kernel, config)?;
@@ -224,7 +227,10 @@ impl Lab {
     pub fn variable(&self, name: &str) -> Result<String> {
         let all = self.device.variables(self.node, &self.run);
         let found = all.into_iter().find(|(known, _)| known == name);
-        Ok(found.with_context(|| format!("the lab sets no {name}"))?.1)
+        let value = found.with_context(|| format!("the lab sets no {name}"))?.1;
+        value
+            .into_string()
+            .map_err(|value| anyhow::anyhow!("{name} is not text: {}", value.to_string_lossy()))
     }
 
     /// Starts a command in the caller's directory.
@@ -234,13 +240,13 @@ impl Lab {
 
     /// Starts a command in a directory of the host's.
     pub fn start_in(&self, argv: Vec<OsString>, cwd: &Path, out: Sink, err: Sink) -> Result<Job> {
-        let start = Start { argv, env: self.environment(), cwd: cwd.to_owned(), terminal: None };
+        let start = Start { argv, env: self.environment(), cwd: cwd.into(), terminal: None };
         self.link.start(start, out, err)
     }
 
     /// Starts a command on a terminal of its own.
     pub fn start_on_terminal(&self, argv: Vec<OsString>, size: Size, out: Sink) -> Result<Job> {
-        let cwd = std::env::current_dir()?;
+        let cwd = std::env::current_dir()?.into();
         let start = Start { argv, env: self.environment(), cwd, terminal: Some(size) };
         self.link.start(start, out, Box::new(std::io::sink()))
     }

@@ -9,7 +9,6 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -50,7 +49,8 @@ pub struct Size {
 pub struct Start {
     pub argv: Vec<OsString>,
     pub env: Vec<(OsString, OsString)>,
-    pub cwd: PathBuf,
+    /// Not a `PathBuf`, which would have to be text.
+    pub cwd: OsString,
     /// With a terminal of this size, on which the command's output and errors are one stream.
     pub terminal: Option<Size>,
 }
@@ -121,7 +121,7 @@ mod tests {
         let start = Start {
             argv: vec!["cat".into(), OsString::from_vec(vec![0xff, b' ', 0xfe])],
             env: vec![("A".into(), "b c".into())],
-            cwd: "/a b".into(),
+            cwd: OsString::from_vec(vec![b'/', 0xff]),
             terminal: Some(Size { rows: 3, cols: 4 }),
         };
         let mut wire = Vec::new();

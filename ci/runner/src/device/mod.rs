@@ -5,6 +5,7 @@ mod mlx5;
 
 pub use mlx5::{LEAKS, LOG as MODEL_LOG};
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
@@ -87,7 +88,7 @@ impl Device {
     }
 
     /// A shell script that makes the device usable in the guest, and its arguments.
-    pub fn bring_up(self, kernel_root: &Path, node: Node) -> (&'static str, Vec<std::ffi::OsString>) {
+    pub fn bring_up(self, kernel_root: &Path, node: Node) -> (&'static str, Vec<OsString>) {
         match self {
             Device::Mlx5 => {
                 let addresses = [Node::address(node.number), Node::rdma_address(node.number)];
@@ -105,15 +106,15 @@ impl Device {
     }
 
     /// What a command in the guest finds in its environment.
-    pub fn variables(self, node: Node, run: &RunDir) -> Vec<(String, String)> {
+    pub fn variables(self, node: Node, run: &RunDir) -> Vec<(String, OsString)> {
         let pairs = [
-            ("RDMA_XRC_DEVICE", self.verbs_name().to_owned()),
-            ("RDMA_XRC_RUN_DIR", run.files().display().to_string()),
-            ("NODE", node.number.to_string()),
-            ("SELF_ADDR", Node::address(node.number)),
-            ("PEER_ADDR", Node::address(node.peer)),
-            ("SELF_RDMA_ADDR", Node::rdma_address(node.number)),
-            ("PEER_RDMA_ADDR", Node::rdma_address(node.peer)),
+            ("RDMA_XRC_DEVICE", self.verbs_name().into()),
+            ("RDMA_XRC_RUN_DIR", run.files().into_os_string()),
+            ("NODE", node.number.to_string().into()),
+            ("SELF_ADDR", Node::address(node.number).into()),
+            ("PEER_ADDR", Node::address(node.peer).into()),
+            ("SELF_RDMA_ADDR", Node::rdma_address(node.number).into()),
+            ("PEER_RDMA_ADDR", Node::rdma_address(node.peer).into()),
         ];
         pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }

@@ -3,6 +3,7 @@
 //! It is this same program, packed with the libraries it is linked with, so that the guest needs nothing installed
 //! but the kernel's modules.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -36,9 +37,10 @@ pub struct BootConfig {
     /// Files in the initramfs, in the order in which the kernel must have them.
     pub modules: Vec<PathBuf>,
     /// Paths under /tmp or /run which the guest is to see as the host has them.
-    pub shown: Vec<PathBuf>,
+    /// Not `PathBuf`s, which would have to be text.
+    pub shown: Vec<OsString>,
     /// A folder of the run's: the only place where the guest writes to the host.
-    pub run_dir: PathBuf,
+    pub run_dir: OsString,
     pub hostname: String,
 }
 
@@ -108,7 +110,7 @@ fn mount_host(config: &BootConfig) -> Result<()> {
     mount_new("tmpfs", "tmp", &under(ROOT, Path::new("/tmp")), MountFlags::empty(), "mode=1777")?;
     mount_new("tmpfs", "run", &under(ROOT, Path::new("/run")), MountFlags::empty(), "mode=755")?;
     fs::create_dir_all(under(ROOT, Path::new("/run/lock")))?;
-    for path in &config.shown {
+    for path in config.shown.iter().map(Path::new) {
         // It may be gone by now, and the command may do without it.
         if let Err(error) = show(&under(BARE, path), &under(ROOT, path)) {
             println!("rdma-xrc: {} is not shown: {error:#}", path.display());
@@ -116,7 +118,7 @@ fn mount_host(config: &BootConfig) -> Result<()> {
     }
     // What the guest leaves there must come back at once, and programs may map it.
     let read_write = "trans=virtio,version=9p2000.L,msize=512000,cache=mmap";
-    mount_new("9p", "run", &under(ROOT, &config.run_dir), MountFlags::empty(), read_write)
+    mount_new("9p", "run", &under(ROOT, Path::new(&config.run_dir)), MountFlags::empty(), read_write)
 }
 
 /// Shows a path of the host through the tmpfs that covers it. Sockets and the like have nobody behind them here.
@@ -173,6 +175,21 @@ fn finish_dev() -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_path_reaches_the_guest() {
+        use std::os::unix::ffi::OsStringExt;
+        let odd = OsString::from_vec(vec![b'/', 0xff, b'"']);
+        let config = BootConfig {
+            probe: false,
+            modules: Vec::new(),
+            shown: vec![odd.clone()],
+            run_dir: odd.clone(),
+            hostname: String::new(),
+        };
+        let read: BootConfig = serde_json::from_slice(&serde_json::to_vec(&config).unwrap()).unwrap();
+        assert_eq!((read.shown.as_slice(), &read.run_dir), ([odd.clone()].as_slice(), &odd));
+    }
 
     #[test]
     fn what_is_shown_has_its_place() {

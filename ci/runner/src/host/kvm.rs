@@ -2,6 +2,7 @@
 //! it has unpacked its kernel. So a small guest is booted with a time limit, and the verdict kept until the machine
 //! is started anew.
 
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -114,7 +115,7 @@ fn try_out(paths: &Paths, qemu: &Qemu, kernel: &Kernel) -> Result<String> {
         probe: true,
         modules: Vec::new(),
         shown: Vec::new(),
-        run_dir: PathBuf::new(),
+        run_dir: OsString::new(),
         hostname: String::new(),
     };
     initramfs::write(&initramfs, kernel, config)?;

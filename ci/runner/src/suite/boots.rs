@@ -1,7 +1,9 @@
 //! The lab's promises that take guests of their own: `ci/lab run` as a person types it, and how it ends when something
 //! goes wrong. Two guests at a time, for a boot costs more than all else in these tests.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -152,7 +154,7 @@ fn clone_and_interrupt(scene: &Scene) -> Result<Tally> {
     let folder = tempfile::Builder::new().prefix("lab, a test ").tempdir_in("/tmp")?;
     let clone = folder.path().join("the clone");
     copy_tree(project, &clone)?;
-    let cwd = folder.path().join("elsewhere");
+    let cwd = folder.path().join(OsStr::from_bytes(b"else\xffwhere"));
     fs::create_dir(&cwd)?;
     fs::write(cwd.join("file"), [0, 159, 146, 150, 10])?;
     let line = "cat file; ibv_devinfo -l >&2; ls \"$0/Cargo.toml\" >&2; echo back > \"$RDMA_XRC_RUN_DIR/back\"; exit 77";
