@@ -35,6 +35,15 @@ fn put(text: &str) {
     }
 }
 
+/// A line of what was asked for, on standard output. Like println, but a reader that has left is no failure.
+macro_rules! out {
+    ($($text:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+pub(crate) use out;
+
 /// A text of several lines under a heading.
 pub fn quote(heading: &str, text: &str) {
     say(heading);

@@ -12,7 +12,7 @@ use crate::console;
 use crate::lab::{Ending, Lab};
 use crate::paths::Paths;
 use crate::proc::{capture, run_logged};
-use crate::report::Step;
+use crate::report::{Step, out};
 use crate::verbs::{build_examples, latency};
 
 /// How these tests' names begin.
@@ -82,8 +82,8 @@ fn device_tests(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
         ensure!(ran == listed, "{name}: {listed} device tests are listed, {ran} ran:\n{tail}");
         ensure!(ending == Ending::Exited(0) || counts.failed > 0, "{name}: {ending:?}\n{tail}");
         if counts.failed > 0 {
-            println!("         {name}:");
-            tail.lines().for_each(|line| println!("         {line}"));
+            out!("         {name}:");
+            tail.lines().for_each(|line| out!("         {line}"));
         }
         all.add(Tally { passed: counts.passed, failed: counts.failed, skipped: Vec::new() });
     }

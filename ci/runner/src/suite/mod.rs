@@ -19,7 +19,7 @@ use crate::cli::Common;
 use crate::console;
 use crate::lab::{Lab, with_guest_in};
 use crate::paths::{Paths, RunDir};
-use crate::report::say;
+use crate::report::{out, say};
 use crate::signals::{self, Interrupted};
 
 /// Where a test runs, which is also how it is counted.
@@ -156,12 +156,12 @@ impl Record<'_> {
             Ok(tally) => (tally, Some("see its output".to_owned())),
             Err(error) => (Tally { failed: 1, ..Tally::default() }, Some(format!("{error:#}"))),
         };
-        println!("{}", line(&test.name, &tally, seconds));
+        out!("{}", line(&test.name, &tally, seconds));
         if let Some(why) = why {
             for line in why.lines() {
-                println!("         {line}");
+                out!("         {line}");
             }
-            println!("         output in {}", dir.display());
+            out!("         output in {}", dir.display());
             self.failures.push(test.name.clone());
         }
         match test.place() {
@@ -195,7 +195,7 @@ pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool) -> Re
     anyhow::ensure!(!tests.is_empty(), "no test's name holds {}", filter.join(" or "));
     if list {
         for test in &tests {
-            println!("{}", test.name);
+            out!("{}", test.name);
         }
         return Ok(0);
     }
@@ -234,7 +234,7 @@ pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool) -> Re
             Ok(_) => {}
             Err(error) if error.is::<Interrupted>() => return Err(error),
             Err(error) => {
-                println!("FAIL the guest\n         {error:#}");
+                out!("FAIL the guest\n         {error:#}");
                 record.guest.failed += 1;
                 record.failures.push("the guest".to_owned());
             }
@@ -271,28 +271,24 @@ fn in_guest(lab: &mut Lab, tests: &[&Test], record: &mut Record) -> Result<i32> 
 /// The last lines, and a status for the shell.
 fn summary(record: &Record, on: &str, took: Duration) -> i32 {
     let (host, guest) = (&record.host, &record.guest);
-    println!();
+    out!();
     if !record.failures.is_empty() {
-        println!("failed: {}", record.failures.join(", "));
+        out!("failed: {}", record.failures.join(", "));
     }
-    println!("logs: {}", record.run.display());
-    println!("on the host: {} tests ran, {} failed", host.passed + host.failed, host.failed);
-    println!("in guests, on {on}: {} tests ran, {} failed", guest.passed + guest.failed, guest.failed);
+    out!("logs: {}", record.run.display());
+    out!("on the host: {} tests ran, {} failed", host.passed + host.failed, host.failed);
+    out!("in guests, on {on}: {} tests ran, {} failed", guest.passed + guest.failed, guest.failed);
     let skipped: Vec<&String> = host.skipped.iter().chain(&guest.skipped).collect();
     for reason in &skipped {
-        println!("skipped: {reason}");
+        out!("skipped: {reason}");
     }
     let wanting =
         if record.without_guest == 0 { "none".to_owned() } else { record.without_guest.to_string() };
-    println!(
-        "skipped for want of a device: {wanting} ({} min {} s)",
-        took.as_secs() / 60,
-        took.as_secs() % 60
-    );
+    out!("skipped for want of a device: {wanting} ({} min {} s)", took.as_secs() / 60, took.as_secs() % 60);
     let (passed, failed) = (host.passed + guest.passed, host.failed + guest.failed);
     match skipped.len() {
-        0 => println!("{passed} passed, {failed} failed"),
-        skipped => println!("{passed} passed, {failed} failed, {skipped} skipped"),
+        0 => out!("{passed} passed, {failed} failed"),
+        skipped => out!("{passed} passed, {failed} failed, {skipped} skipped"),
     }
     i32::from(failed > 0)
 }

@@ -11,6 +11,7 @@ use crate::host::kvm::{self, Wish};
 use crate::host::{kernel, packages, qemu};
 use crate::paths::Paths;
 use crate::proc::{capture, find_program, system_command};
+use crate::report::out;
 
 /// Free space that the first setup takes: downloads, unpacked packages, builds.
 const SPACE: u64 = 4 << 30;
@@ -48,12 +49,12 @@ pub fn doctor(paths: &Paths, common: &Common) -> Result<i32> {
                 ("MISSING", text)
             }
         };
-        println!("{mark} {what}: {text}");
+        out!("{mark} {what}: {text}");
     }
-    println!("clone: {}\nbuilt and unpacked: {}", paths.project.display(), paths.lab.display());
-    println!("downloads: {}", paths.cache.display());
+    out!("clone: {}\nbuilt and unpacked: {}", paths.project.display(), paths.lab.display());
+    out!("downloads: {}", paths.cache.display());
     if blocked > 0 {
-        println!("{blocked} of these must be mended by hand first");
+        out!("{blocked} of these must be mended by hand first");
     }
     Ok(i32::from(blocked > 0))
 }
