@@ -189,10 +189,10 @@ impl Entry {
     fn settle(&self, note: impl FnOnce(&mut End)) {
         let mut end = lock(&self.end);
         note(&mut end);
-        if let (Some(status), 0) = (end.status, end.writers)
-            && let Some(done) = end.done.take()
-        {
-            let _ = done.send(status);
+        if let (Some(status), 0) = (end.status, end.writers) {
+            if let Some(done) = end.done.take() {
+                let _ = done.send(status);
+            }
         }
     }
 

@@ -144,9 +144,9 @@ impl Job {
             }
             ToGuest::InputEnd => self.input = None,
             ToGuest::Signal(number) => {
-                if let Some(signal) = Signal::from_named_raw(number)
-                    && !self.shared.ended.load(Ordering::Acquire)
-                {
+                let signal =
+                    Signal::from_named_raw(number).filter(|_| !self.shared.ended.load(Ordering::Acquire));
+                if let Some(signal) = signal {
                     let _ = kill_process_group(self.group, signal);
                 }
             }
@@ -226,9 +226,7 @@ fn wait_for(mut child: Child) -> i32 {
 fn feed_input(id: JobId, to: File, pieces: &Receiver<Vec<u8>>, answers: &Answers) {
     let mut to = Some(to);
     for piece in pieces {
-        if let Some(file) = &mut to
-            && file.write_all(&piece).is_err()
-        {
+        if to.as_mut().is_some_and(|file| file.write_all(&piece).is_err()) {
             to = None;
         }
         if answers.send((id, ToHost::Taken(piece.len() as u32))).is_err() {

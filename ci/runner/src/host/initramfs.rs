@@ -86,9 +86,7 @@ fn parse_ldd(text: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for line in text.lines().filter(|line| line.starts_with(char::is_whitespace)) {
         let path = line.split_whitespace().find(|word| word.starts_with('/'));
-        if let Some(path) = path.map(PathBuf::from)
-            && !found.contains(&path)
-        {
+        if let Some(path) = path.map(PathBuf::from).filter(|path| !found.contains(path)) {
             found.push(path);
         }
     }

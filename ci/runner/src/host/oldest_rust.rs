@@ -33,6 +33,7 @@ pub struct OldestRust {
 
 impl OldestRust {
     fn open(root: PathBuf) -> Result<OldestRust> {
+        Self::write_wrapper(&root)?;
         let mut rust = OldestRust { root, version: String::new() };
         let text = capture(Command::new(rust.wrapper()).arg("--version"), Duration::from_secs(60))?;
         rust.version = text.split_whitespace().nth(1).context("rustc names no version")?.to_owned();
@@ -46,8 +47,9 @@ impl OldestRust {
 
     fn write_wrapper(root: &Path) -> Result<()> {
         // It is linked with newer libraries than the machine's, and its build knows only Debian's own places. The
-        // folder is found from the script's own place, so that a clone may move.
-        let script = r#"#!/bin/sh
+        // folder is found from the script's own place, so that a clone may move. It takes bash: other shells drop
+        // variables with names like CARGO_BIN_EXE_mlx5-model.
+        let script = r#"#!/bin/bash
 root=$(dirname "$0")
 libraries=$root/usr/lib/x86_64-linux-gnu
 exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$root/usr/bin/rustc" --sysroot "$root/usr" "$@"
@@ -97,7 +99,6 @@ fn fetch_and_unpack(paths: &Paths) -> Result<OldestRust> {
     let scratch = tempfile::Builder::new().prefix(".rust-").tempdir_in(&paths.lab)?;
     let root = scratch.path().join("root");
     unpack(&download.paths(&dir), &root, &format!("unpacking Rust {}", download.version))?;
-    OldestRust::write_wrapper(&root)?;
     let to = unpacked(paths);
     if to.exists() {
         fs::remove_dir_all(&to)?;
