@@ -105,8 +105,16 @@ pub enum Verb {
 /// Reads the command line; ends the process for --help and for mistakes.
 pub fn parse() -> Cli {
     let command = Cli::command().after_long_help(after_help()).after_help("See --help for all of it.");
-    let matches = command.get_matches();
-    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.unwrap_or_else(|error| {
+        let _ = error.print();
+        std::process::exit(status(&error))
+    })
+}
+
+/// A mistake on the command line is a failure of the lab's: clap's own status might be that of a command in the guest.
+fn status(error: &clap::Error) -> i32 {
+    if error.use_stderr() { crate::LAB_FAILED } else { 0 }
 }
 
 fn after_help() -> String {
@@ -181,7 +189,8 @@ mod tests {
         let cli = parsed("lab run -- a --timeout 7 -- b");
         assert_eq!(cli.common.timeout, None);
         assert!(matches!(cli.verb, Verb::Run { command } if command == ["a", "--timeout", "7", "--", "b"]));
-        assert!(Cli::try_parse_from(["lab", "run", "a"]).is_err());
+        assert_eq!(status(&Cli::try_parse_from(["lab", "run", "a"]).unwrap_err()), 125);
+        assert_eq!(status(&Cli::try_parse_from(["lab", "--help"]).unwrap_err()), 0);
     }
 
     #[test]
