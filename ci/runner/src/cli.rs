@@ -120,9 +120,11 @@ fn status(error: &clap::Error) -> i32 {
 fn after_help() -> String {
     format!(
         "\
-The guest sees the host's file system, read-only, and runs the command as root in the caller's directory. It writes to
-fresh /tmp and /run, which are gone afterwards, and to a folder of the run's own (RDMA_XRC_RUN_DIR), which comes back:
-target/lab/runs/latest/files, less device nodes, pipes, sockets and set-user-ID bits. The logs lie beside it.
+The guest sees the host's file system, read-only, and runs the command as root in the caller's directory. It writes \
+to fresh /tmp and /run, which are gone afterwards, and to a folder of the run's own (RDMA_XRC_RUN_DIR), which comes \
+back: target/lab/runs/latest/files, less device nodes, pipes, sockets and set-user-ID bits. The logs lie beside it. \
+What lies in the host's /tmp or /run is shown in the guest where an argument, the caller's directory, HOME, PATH or \
+the like names it. Files that processes open together, such as those of XRC domains, belong in /tmp.
 
 Variables that a command in the guest finds:
   RDMA_XRC_DEVICE                  the device, for `-d`
@@ -133,9 +135,9 @@ Variables that a command in the guest finds:
   and the caller's own, less what belongs to the host; USER and LOGNAME are root, PATH ends with root's folders.
   Removed: {}
 
-Exit status: the command's own, 128 + n if signal n ended it; 124 if it was ended at its time limit; 125 if the lab
-itself failed, or the guest's kernel or the device model complained (which is said first); 126 or 127 if the command
-cannot be run or is not there; 128 + n if the lab was ended by signal n, 130 for Ctrl-C.
+Exit status: the command's own, 128 + n if signal n ended it; 124 if it was ended at its time limit; 125 if the lab \
+itself failed, was called wrongly, or the guest's kernel or the device model complained (which is said first); 126 or \
+127 if the command cannot be run or is not there; 128 + n if the lab was ended by signal n, 130 for Ctrl-C.
 
 Downloads stay in the user's cache directory (XDG_CACHE_HOME or ~/.cache) under rdma-xrc.",
         environment::removed()
