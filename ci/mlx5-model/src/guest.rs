@@ -59,6 +59,8 @@ pub struct Guest {
     pub next_uar: u32,
     /// Pages that its driver gave.
     pub pages: Vec<u64>,
+    /// Whether its port is up. A packet from or to a port that is down is lost.
+    pub port_up: bool,
     /// Local identifier of its port.
     pub lid: u16,
     /// GUID of its port, its adapter and itself.
@@ -88,6 +90,7 @@ impl Guest {
             uars: BTreeSet::new(),
             next_uar: FIRST_UAR,
             pages: Vec::new(),
+            port_up: true,
             lid: FIRST_GUEST_LID + id as u16,
             guid: FIRST_GUID + id as u64,
             node_description,

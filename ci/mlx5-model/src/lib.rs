@@ -7,7 +7,7 @@
 //! - [`command`]: the command interface; each command is a method of [`device::Device`] beside its object:
 //!   [`hca`], [`caps`], [`port`], [`mad`], [`domains`], [`eq`], [`cq`], [`mkey`], [`srq`], [`qp_commands`]
 //! - [`objects`]: the tables of all guests' objects; [`guest`]: what only one guest has
-//! - [`datapath`]: work requests, messages, datagrams; [`fabric`], [`sa`]: what lies between the guests
+//! - [`datapath`]: work requests, messages, datagrams; [`fabric`], [`sa`], [`wire`]: what lies between the guests
 //! - [`fields`], [`hw`], [`bits`]: the device's numbers as data
 //! - [`report`]: what was seen, and the oracle for leaks; [`log`]: what is said meanwhile
 //!
@@ -46,3 +46,4 @@ pub mod report;
 pub mod sa;
 pub mod server;
 pub mod srq;
+pub mod wire;

@@ -26,6 +26,7 @@ use crate::{
         WqeSyndrome,
     },
     qp::{QueuePair, Receive, SendQueue},
+    wire::Wire,
 };
 
 use self::{receive::ReceiveScratch, requester::Outcome, wqe::Wqe};
@@ -46,6 +47,8 @@ pub struct Engine {
     timers: BinaryHeap<Reverse<(Instant, u32)>>,
     dead_cqs: Vec<u32>,
     wqe: Option<Box<Wqe>>,
+    /// What lies between the ports.
+    pub wire: Wire,
     pub(crate) receive: ReceiveScratch,
     pub(crate) bounce: Box<[u8]>,
     pub(crate) datagram: Vec<u8>,
@@ -58,6 +61,7 @@ impl Default for Engine {
             timers: BinaryHeap::new(),
             dead_cqs: Vec::new(),
             wqe: Some(Box::default()),
+            wire: Wire::default(),
             receive: ReceiveScratch::default(),
             bounce: vec![0; BOUNCE_BYTES].into(),
             datagram: Vec::with_capacity(MAX_DATAGRAM),
