@@ -5,9 +5,9 @@ use std::{path::PathBuf, time::Instant};
 use crate::{
     datapath::Engine,
     fabric::Fabric,
-    guest::Guest,
+    guest::{Guest, Phase, Presence},
     objects::{GuestId, Objects},
-    report::{GuestReport, Report},
+    report::{DropCause, GuestReport, Report},
 };
 
 /// Everything. One thread at a time works on it.
@@ -49,11 +49,46 @@ impl Device {
 
     /// The guest's machine was reset: everything of its is gone but its memory and interrupts, which are QEMU's.
     pub fn reset(&mut self, guest: GuestId) {
+        if self.guests[guest].phase != Phase::Disabled {
+            self.note_drop(guest, DropCause::Reset);
+        }
+        self.restart(guest);
+        self.save_report();
+    }
+
+    /// The guest's QEMU is there.
+    pub fn connected(&mut self, guest: GuestId) {
+        self.guests[guest].presence = Presence::Connected;
+    }
+
+    /// The guest's QEMU is gone, and everything of the guest's with it. Its port leaves the wire: nobody answers its
+    /// peers any more.
+    pub fn disconnected(&mut self, guest: GuestId, presence: Presence) {
+        self.note_drop(guest, DropCause::Gone);
+        self.restart(guest);
+        let g = &mut self.guests[guest];
+        g.presence = presence;
+        g.memory.clear();
+        g.interrupts = Default::default();
+        self.save_report();
+    }
+
+    /// What is held now goes without the driver's doing.
+    fn note_drop(&mut self, guest: GuestId, cause: DropCause) {
+        let held = self.held(guest);
+        if !held.is_nothing() {
+            tracing::info!("guest {}: {cause:?} with {held:?}", guest + 1);
+        }
+        self.guests[guest].activity.dropped(cause, held);
+    }
+
+    /// Back to where a guest is that has not booted.
+    fn restart(&mut self, guest: GuestId) {
         self.drop_objects(guest);
         let g = &mut self.guests[guest];
         g.pages.clear();
         g.capabilities = Default::default();
-        g.phase = crate::guest::Phase::Disabled;
+        g.phase = Phase::Disabled;
         g.command_queue = 0;
         g.config = Default::default();
     }
@@ -66,6 +101,7 @@ impl Device {
             .map(|g| GuestReport {
                 guest: g.id + 1,
                 lid: g.lid,
+                connection: g.presence,
                 activity: g.activity.clone(),
                 dma_faults: g.memory.faults(),
                 held: self.held(g.id),

@@ -164,14 +164,14 @@ impl Device {
         }
     }
 
-    /// The guest whose port has the LID.
+    /// The guest whose port has the LID and is on the wire.
     pub fn guest_at(&self, lid: u16) -> Option<GuestId> {
-        self.guests.iter().position(|g| g.lid == lid)
+        self.guests.iter().position(|g| g.lid == lid && g.is_on_the_wire())
     }
 
-    /// The guest whose port has the GID.
+    /// The guest whose port has the GID and is on the wire.
     pub fn guest_with_gid(&self, gid: &[u8]) -> Option<GuestId> {
-        self.guests.iter().position(|g| g.gid() == gid)
+        self.guests.iter().position(|g| g.gid() == gid && g.is_on_the_wire())
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 use crate::{
     caps::Capabilities,
     eq::{Event, EventQueue},
@@ -18,6 +20,8 @@ use crate::{
 pub const SM_LID: u16 = 1;
 /// LID of the first guest; the others follow.
 const FIRST_GUEST_LID: u16 = 2;
+/// The most guests of a device.
+pub const MAX_GUESTS: usize = 8;
 /// GUID of the first guest's port; the others follow. The upper bytes are the vendor's, as the driver expects.
 const FIRST_GUID: u64 = 0x0002_c903_00c0_ffe1;
 /// Prefix of link-local GIDs, which every subnet has.
@@ -34,11 +38,28 @@ pub enum Phase {
     Running,
 }
 
+/// Where a guest's QEMU is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Presence {
+    /// It has not come yet.
+    Awaited,
+    /// It is there.
+    Connected,
+    /// It came and went.
+    Disconnected,
+    /// It was given up, because its conversation made no sense.
+    #[serde(rename = "protocol error")]
+    ProtocolError,
+}
+
 /// One guest.
 #[derive(Debug)]
 pub struct Guest {
     /// Which one.
     pub id: GuestId,
+    /// Where its QEMU is.
+    pub presence: Presence,
     /// Its memory.
     pub memory: GuestMemory,
     /// Its interrupt vectors.
@@ -80,6 +101,7 @@ impl Guest {
         crate::bits::put(&mut node_description, 0, b"software mlx5");
         Self {
             id,
+            presence: Presence::Awaited,
             memory: GuestMemory::default(),
             interrupts: Interrupts::default(),
             config: ConfigSpace::default(),
@@ -97,6 +119,11 @@ impl Guest {
             capability_mask: crate::port::CAPABILITY_MASK,
             activity: Activity::default(),
         }
+    }
+
+    /// Whether there is a port at the end of its link: not any more once its QEMU is gone.
+    pub fn is_on_the_wire(&self) -> bool {
+        matches!(self.presence, Presence::Awaited | Presence::Connected)
     }
 
     /// Its only GID.

@@ -10,6 +10,7 @@
 //! - [`datapath`]: work requests, messages, datagrams; [`fabric`], [`sa`], [`wire`]: what lies between the guests
 //! - [`fields`], [`hw`], [`bits`]: the device's numbers as data
 //! - [`report`]: what was seen, and the oracle for leaks; [`log`]: what is said meanwhile
+//! - [`control`]: what can be asked and commanded from outside; [`control_socket`]: by whom
 //!
 //! # Invariants
 //! - Nothing that a guest writes can make the model panic, loop without end, or allocate or log without bound.
@@ -21,6 +22,8 @@ pub mod bits;
 pub mod buffer;
 pub mod caps;
 pub mod command;
+pub mod control;
+pub mod control_socket;
 pub mod cq;
 pub mod datapath;
 pub mod device;

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::{
     command::{opcode::Opcode, status::Refusal},
+    guest::Presence,
     objects::Kind,
 };
 
@@ -61,6 +62,28 @@ pub struct Removal {
     pub clean: bool,
 }
 
+/// Why a guest's objects went without the driver's doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DropCause {
+    /// The guest or its function was reset.
+    Reset,
+    /// The guest's QEMU went, or was given up.
+    Gone,
+}
+
+/// One such drop.
+#[derive(Clone, Debug, Serialize)]
+pub struct Dropped {
+    /// Why.
+    pub cause: DropCause,
+    /// How many commands the guest had issued.
+    pub after_commands: u64,
+    /// What was held then.
+    #[serde(flatten)]
+    pub held: Held,
+}
+
 /// What a guest did.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Activity {
@@ -92,6 +115,10 @@ pub struct Activity {
     pub driver_removal_count: u64,
     /// Those of them that were not clean.
     pub unclean_removal_count: u64,
+    /// The last times that the guest went without its driver's giving everything back, oldest first.
+    pub drops: VecDeque<Dropped>,
+    /// Such times in all.
+    pub drop_count: u64,
     #[serde(skip)]
     teardown: Option<Held>,
 }
@@ -129,6 +156,16 @@ impl Activity {
         self.unclean_removal_count += u64::from(!clean);
     }
 
+    /// Notes what went with the guest.
+    pub fn dropped(&mut self, cause: DropCause, held: Held) {
+        if self.drops.len() >= MAX_REMOVALS {
+            self.drops.pop_front();
+        }
+        self.drops.push_back(Dropped { cause, after_commands: self.commands, held });
+        self.drop_count += 1;
+        self.teardown = None;
+    }
+
     /// The name under which a command is counted.
     pub fn name_of(opcode: Option<Opcode>) -> &'static str {
         opcode.map_or("unknown", Opcode::name)
@@ -142,6 +179,8 @@ pub struct GuestReport {
     pub guest: usize,
     /// Its LID.
     pub lid: u16,
+    /// Where its QEMU is.
+    pub connection: Presence,
     /// What it did.
     #[serde(flatten)]
     pub activity: Activity,
@@ -208,6 +247,11 @@ mod tests {
         }
         assert_eq!(a.driver_removals.len(), MAX_REMOVALS);
         assert_eq!((a.driver_removal_count, a.unclean_removal_count), (75, 75));
+        for _ in 0..MAX_REMOVALS + 10 {
+            a.dropped(DropCause::Reset, Held::new(many.clone(), 0));
+        }
+        assert_eq!((a.drops.len(), a.drop_count), (MAX_REMOVALS, 74));
+        assert_eq!(a.drops[0].held.counts[&Kind::Pd], 5000);
         for r in &a.driver_removals {
             for (numbers, counts) in [
                 (&r.objects_at_teardown, &r.counts_at_teardown),
@@ -227,6 +271,7 @@ mod tests {
             guests: vec![GuestReport {
                 guest: 1,
                 lid: 2,
+                connection: Presence::ProtocolError,
                 activity: Activity::default(),
                 dma_faults: 0,
                 held: Held::new(BTreeMap::from([(Kind::TransportDomain, vec![64])]), 3),
@@ -238,5 +283,6 @@ mod tests {
         assert_eq!(v["guests"][0]["held"]["objects"]["transport_domain"][0], 64);
         assert_eq!(v["guests"][0]["held"]["counts"]["transport_domain"], 1);
         assert_eq!(v["guests"][0]["driver_removals"], serde_json::json!([]));
+        assert_eq!(v["guests"][0]["connection"], "protocol error");
     }
 }
