@@ -9,6 +9,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::device::Device;
 use crate::environment;
 use crate::host::kvm::{Accel, Wish};
+use crate::host::{Versions, kernel, rdma_core};
 
 /// Runs commands on a machine that has an XRC device: a guest of the lab's own.
 #[derive(Debug, Parser)]
@@ -32,6 +33,16 @@ pub struct Common {
     #[arg(long, global = true, value_enum, default_value = "mlx5")]
     pub device: Device,
 
+    /// The guest's Linux: 6.1 (Debian 12's), 6.12 (Debian 13's), or the path of a folder that holds
+    /// boot/vmlinuz-RELEASE and lib/modules/RELEASE
+    #[arg(long, global = true, value_name = "VERSION", default_value = "6.1")]
+    pub kernel: kernel::Wish,
+
+    /// The guest's rdma-core: own (the machine's own; 44 where it must be that), or a later one that is laid over
+    /// the machine's files: 56 (Debian 13's), sid
+    #[arg(long, global = true, value_name = "VERSION", default_value = "own")]
+    pub rdma_core: rdma_core::Wish,
+
     /// Seconds that a command in the guest may take (run, demo: 600; shell: no limit; test: each test has
     /// its own). 0: no limit
     #[arg(long, global = true, value_name = "S")]
@@ -51,6 +62,11 @@ pub struct Common {
 }
 
 impl Common {
+    /// What the guest runs.
+    pub fn versions(&self) -> Versions {
+        Versions { kernel: self.kernel.clone(), rdma_core: self.rdma_core.clone() }
+    }
+
     pub fn boot_limit(&self) -> Duration {
         seconds(self.boot_timeout)
     }
@@ -193,6 +209,13 @@ mod tests {
         assert!(matches!(cli.verb, Verb::Run { command } if command == ["a", "--timeout", "7", "--", "b"]));
         assert_eq!(status(&Cli::try_parse_from(["lab", "run", "a"]).unwrap_err()), 125);
         assert_eq!(status(&Cli::try_parse_from(["lab", "--help"]).unwrap_err()), 0);
+    }
+
+    #[test]
+    fn versions_that_are_not_known_are_told_from_those_that_are() {
+        let error = |line: &str| Cli::try_parse_from(line.split(' ')).unwrap_err().to_string();
+        assert!(error("lab --kernel 5.10 setup").contains("6.1 and 6.12"));
+        assert!(error("lab setup --rdma-core 43").contains("56 and sid"));
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub fn with_guest(
     argv: &[OsString],
     work: impl FnOnce(&mut Lab) -> Result<i32>,
 ) -> Result<i32> {
-    let ground = host::prepare(paths, common.accel)?;
+    let ground = host::prepare(paths, &common.versions(), common.accel)?;
     let run = RunDir::create(paths)?;
     with_guest_in(paths, common, ground, run, argv, work)
 }
@@ -140,10 +140,12 @@ impl Lab {
         let (device, node) = (common.device, Node::ALONE);
         let until = Instant::now() + common.boot_limit();
         let mut step = crate::report::Step::on_terminal("booting the guest");
+        let named: Vec<OsString> = argv.iter().cloned().chain([ground.kernel.root.clone().into()]).collect();
         let config = BootConfig {
             probe: false,
+            layer: ground.rdma_core.root.is_some(),
             modules: Vec::new(),
-            shown: guest_view::shown(paths, &std::env::current_dir()?, argv)
+            shown: guest_view::shown(paths, &std::env::current_dir()?, &named)
                 .into_iter()
                 .map(Into::into)
                 .collect(),

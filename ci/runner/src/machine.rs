@@ -1,5 +1,7 @@
 //! The guest as QEMU's command line describes it.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::Result;
@@ -70,6 +72,12 @@ pub fn start(ground: &Ground, device: Device, run: &RunDir, node: Node) -> Resul
     qemu.args(["-device", "virtio-9p-pci,fsdev=root,mount_tag=hostroot"]);
     qemu.arg("-fsdev").arg(format!("local,id=run,path={FILES},security_model=none,multidevs=remap"));
     qemu.args(["-device", "virtio-9p-pci,fsdev=run,mount_tag=run"]);
+    if let Some(name) = ground.rdma_core.root.as_deref().and_then(Path::file_name).and_then(OsStr::to_str) {
+        // Seen from the run's folder, as the paths above are.
+        qemu.arg("-fsdev")
+            .arg(format!("local,id=layer,path=../../{name},security_model=none,multidevs=remap,readonly=on"));
+        qemu.args(["-device", "virtio-9p-pci,fsdev=layer,mount_tag=layer"]);
+    }
     device.attach(&mut qemu, node);
 
     let log = run.log(&qemu_log(node))?;

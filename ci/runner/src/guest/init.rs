@@ -28,12 +28,16 @@ pub const PROBE_MARK: &str = "rdma-xrc: the guest reached user space";
 const ROOT: &str = "/root";
 /// The same, without what is mounted over it.
 const BARE: &str = "/bare";
+/// What is laid over the host's root.
+const LAYER: &str = "/layer";
 
 /// What the first process has to know; written into the initramfs for each boot.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct BootConfig {
     /// Only say [`PROBE_MARK`] and switch off.
     pub probe: bool,
+    /// The host gives a tree, too, that is laid over its root: the guest sees its files in place of the root's.
+    pub layer: bool,
     /// Files in the initramfs, in the order in which the kernel must have them.
     pub modules: Vec<PathBuf>,
     /// Paths under /tmp or /run which the guest is to see as the host has them.
@@ -104,9 +108,15 @@ fn under(root: &str, path: &Path) -> PathBuf {
 
 fn mount_host(config: &BootConfig) -> Result<()> {
     let read_only = "trans=virtio,version=9p2000.L,msize=512000,cache=loose";
-    mount_new("9p", "hostroot", Path::new(ROOT), MountFlags::RDONLY, read_only)?;
-    fs::create_dir_all(BARE)?;
-    mount_bind(ROOT, BARE)?;
+    mount_new("9p", "hostroot", Path::new(BARE), MountFlags::RDONLY, read_only)?;
+    if config.layer {
+        mount_new("9p", "layer", Path::new(LAYER), MountFlags::RDONLY, read_only)?;
+        let layers = format!("lowerdir={LAYER}:{BARE}");
+        mount_new("overlay", "root", Path::new(ROOT), MountFlags::RDONLY, &layers)?;
+    } else {
+        fs::create_dir_all(ROOT)?;
+        mount_bind(BARE, ROOT)?;
+    }
     mount_new("tmpfs", "tmp", &under(ROOT, Path::new("/tmp")), MountFlags::empty(), "mode=1777")?;
     mount_new("tmpfs", "run", &under(ROOT, Path::new("/run")), MountFlags::empty(), "mode=755")?;
     fs::create_dir_all(under(ROOT, Path::new("/run/lock")))?;
@@ -182,6 +192,7 @@ mod tests {
         let odd = OsString::from_vec(vec![b'/', 0xff, b'"']);
         let config = BootConfig {
             probe: false,
+            layer: false,
             modules: Vec::new(),
             shown: vec![odd.clone()],
             run_dir: odd.clone(),

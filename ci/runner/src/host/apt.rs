@@ -36,10 +36,9 @@ impl PrivateApt {
         fs::create_dir_all(archives.join("partial"))?;
         // An empty status: nothing counts as installed, so the whole closure comes.
         fs::write(dir.path().join("status"), "")?;
-        let mirror = mirror()?;
         let mut sources = File::create(dir.path().join("sources.list"))?;
         for suite in suites {
-            writeln!(sources, "deb [signed-by={DEBIAN_KEYS}] {mirror} {suite} main")?;
+            writeln!(sources, "deb [signed-by={DEBIAN_KEYS}] {} {suite} main", mirror_of(suite)?)?;
         }
         Ok(PrivateApt { dir, archives: archives.to_owned() })
     }
@@ -112,24 +111,41 @@ impl PrivateApt {
     }
 }
 
-/// Where this machine gets Debian from, read from its own apt.
+/// Where this machine's own apt gets each suite's main part from: the suites' names and addresses.
+fn own_sources() -> Result<Vec<(String, String)>> {
+    let mut command = system_command("apt-get")?;
+    command.args(["indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT) $(CREATED_BY)"]);
+    let text = capture(&mut command, Duration::from_secs(60))?;
+    let read = |line: &str| match line.split(' ').collect::<Vec<_>>().as_slice() {
+        [site, suite, "main", "Packages"] => Some(((*suite).to_owned(), (*site).to_owned())),
+        _ => None,
+    };
+    Ok(text.lines().filter_map(read).collect())
+}
+
+/// Where this machine gets Debian from.
 fn mirror() -> Result<String> {
     let release = fs::read_to_string("/etc/os-release").context("/etc/os-release")?;
     let codename =
         release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).unwrap_or("stable");
     let codename = codename.trim_matches('"');
-    let mut command = system_command("apt-get")?;
-    command.args(["indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT) $(CREATED_BY)"]);
-    let text = capture(&mut command, Duration::from_secs(60))?;
-    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
-    let of_suite = |suite: &str| {
-        let found = lines.iter().find(|line| line.len() == 4 && line[1..] == [suite, "main", "Packages"]);
-        found.map(|line| line[0].to_owned())
-    };
+    let own = own_sources()?;
     [codename, "stable", "testing", "unstable", "sid"]
         .into_iter()
-        .find_map(of_suite)
+        .find_map(|suite| own.iter().find(|(name, _)| name == suite))
+        .map(|(_, site)| site.clone())
         .with_context(|| format!("this machine's apt has no source for Debian's {codename} main"))
+}
+
+/// Where a suite is to be had: security updates lie apart from the rest.
+fn mirror_of(suite: &str) -> Result<String> {
+    const SECURITY: &str = "-security";
+    if !suite.ends_with(SECURITY) {
+        return mirror();
+    }
+    let own = own_sources()?;
+    let found = own.into_iter().find(|(name, _)| name.ends_with(SECURITY));
+    Ok(found.context("this machine's apt has no source for security updates")?.1)
 }
 
 /// The host of [`mirror`].
@@ -137,14 +153,6 @@ pub fn mirror_host() -> Result<String> {
     let mirror = mirror()?;
     let host = mirror.split('/').nth(2).filter(|host| host.contains('.'));
     Ok(host.context("the mirror's address has no host's full name")?.to_owned())
-}
-
-/// Fetches one package of the machine's own suites into `into`.
-pub fn download_own(package: &str, into: &Path, step: &mut Step) -> Result<()> {
-    let mut command = system_command("apt-get")?;
-    command.args(["-q", "-o", "Acquire::Retries=5", "-o", "APT::Sandbox::User=root", "download", package]);
-    command.current_dir(into);
-    run_with_progress(command, step)
 }
 
 /// Runs apt with its progress shown by the step.

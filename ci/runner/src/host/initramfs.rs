@@ -16,12 +16,14 @@ use crate::proc::{capture, system_command};
 
 /// What the kernel must load before the host's root can be mounted and the agent's port opened.
 const MODULES: [&str; 4] = ["virtio_pci", "9pnet_virtio", "9p", "virtio_console"];
+/// What lays one tree over another.
+const LAYERS: &str = "overlay";
 
 /// Writes it to `to`. The modules come from the kernel, everything else in `config` from the caller.
 pub fn write(to: &Path, kernel: &Kernel, mut config: BootConfig) -> Result<()> {
     let out = File::create(to).with_context(|| to.display().to_string())?;
     let mut archive = Archive { out: BufWriter::new(out), inode: 1 };
-    for folder in ["proc", "sys", "dev", "modules", "lib", "lib64", "root", "bare"] {
+    for folder in ["proc", "sys", "dev", "modules", "lib", "lib64", "root", "bare", "layer"] {
         archive.folder(folder)?;
     }
     // Through /proc, because a rebuild may have put another file under our name.
@@ -36,7 +38,7 @@ pub fn write(to: &Path, kernel: &Kernel, mut config: BootConfig) -> Result<()> {
         archive.file(&name.to_string_lossy(), fs::read(&library)?)?;
     }
     if !config.probe {
-        for file in modules(kernel)? {
+        for file in modules(kernel, config.layer)? {
             let name = file.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
             let inside = format!("modules/{}", name.trim_end_matches(".xz"));
             archive.file(&inside, module(&file)?)?;
@@ -93,9 +95,9 @@ fn parse_ldd(text: &str) -> Vec<PathBuf> {
     found
 }
 
-fn modules(kernel: &Kernel) -> Result<Vec<PathBuf>> {
+fn modules(kernel: &Kernel, layer: bool) -> Result<Vec<PathBuf>> {
     let mut all: Vec<PathBuf> = Vec::new();
-    for name in MODULES {
+    for name in MODULES.into_iter().chain(layer.then_some(LAYERS)) {
         for file in kernel.module_files(name)? {
             if !all.contains(&file) {
                 all.push(file);

@@ -1,21 +1,84 @@
-//! Debian's own kernel for the guest: its package unpacked, not installed.
+//! Debian's own kernels for the guest: their packages unpacked, not installed. Or any other in a folder.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 
-use super::download::Download;
-use super::{apt, finish, packages, put, sweep, unpack};
-use crate::lock::Lock;
+use super::bundle::{Bundle, Source};
 use crate::paths::Paths;
 use crate::proc::{capture, run_logged, system_command};
-use crate::report::Step;
 
-/// The package that depends on the kernel of the release.
-const META: &str = "linux-image-amd64";
+/// A kernel whose package Debian has.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Known {
+    /// As `--kernel` names it.
+    pub version: &'static str,
+    pub bundle: Bundle,
+}
+
+const fn known(
+    version: &'static str,
+    name: &'static str,
+    what: &'static str,
+    sources: &'static [Source],
+) -> Known {
+    // The package depends on the one with the release's image; what that wants for installing itself is not needed.
+    let own = &["initramfs-tools", "kmod", "linux-base"];
+    Known { version, bundle: Bundle { name, what, packages: &["linux-image-amd64"], own, sources } }
+}
+
+/// The kernels that can be named by their version: Debian 12's and Debian 13's.
+pub static KNOWN: [Known; 2] = [
+    known(
+        "6.1",
+        "kernel-6.1",
+        "Linux 6.1",
+        &[
+            Source { suites: &["bookworm", "bookworm-security"], from: None },
+            Source::of(&["bookworm"]),
+            Source::of(&["bookworm-proposed-updates"]),
+        ],
+    ),
+    known(
+        "6.12",
+        "kernel-6.12",
+        "Linux 6.12",
+        &[
+            Source::of(&["trixie"]),
+            Source { suites: &["bookworm", "bookworm-backports"], from: Some("bookworm-backports") },
+        ],
+    ),
+];
+
+/// What the user asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    Known(&'static Known),
+    /// A folder that holds boot/vmlinuz-RELEASE and lib/modules/RELEASE.
+    Folder(PathBuf),
+}
+
+impl FromStr for Wish {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Wish, String> {
+        if let Some(known) = KNOWN.iter().find(|known| known.version == word) {
+            return Ok(Wish::Known(known));
+        }
+        if word.contains('/') {
+            return Ok(Wish::Folder(word.into()));
+        }
+        let versions = KNOWN.each_ref().map(|known| known.version).join(" and ");
+        Err(format!(
+            "no Linux of that name is known here. Known are {versions}; any other can be given as the path (with a \
+             slash) of a folder that holds boot/vmlinuz-RELEASE and lib/modules/RELEASE"
+        ))
+    }
+}
 
 /// A kernel image and its modules.
 #[derive(Clone, Debug)]
@@ -28,11 +91,23 @@ pub struct Kernel {
 
 impl Kernel {
     fn open(root: PathBuf) -> Result<Kernel> {
-        let modules = fs::read_dir(root.join("lib/modules")).context("the kernel's modules")?;
-        let release = modules.flatten().next().context("no modules")?.file_name().into_string();
-        let release = release.map_err(|_| anyhow::anyhow!("the kernel's release is not text"))?;
+        let modules = root.join("lib/modules");
+        let mut releases = Vec::new();
+        for entry in fs::read_dir(&modules).with_context(|| format!("{}: no modules", modules.display()))? {
+            releases.push(entry?.file_name());
+        }
+        let [release] = releases.as_slice() else {
+            bail!("{} should hold the modules of one kernel, not of {}", modules.display(), releases.len())
+        };
+        let release = release.to_str().context("the kernel's release is not text")?.to_owned();
         let image = root.join("boot").join(format!("vmlinuz-{release}"));
-        anyhow::ensure!(image.is_file(), "there is no {}", image.display());
+        ensure!(image.is_file(), "there is no {}", image.display());
+        ensure!(
+            modules.join(&release).join("modules.dep").is_file(),
+            "{} has no list of its modules; `depmod -b {} {release}` makes it",
+            modules.display(),
+            root.display()
+        );
         Ok(Kernel { image, root, release })
     }
 
@@ -54,73 +129,65 @@ impl Kernel {
     }
 }
 
-fn unpacked(paths: &Paths) -> PathBuf {
-    paths.lab.join("kernel")
-}
-
-/// What is there, without fetching anything.
-pub fn present(paths: &Paths) -> Option<Kernel> {
-    Kernel::open(unpacked(paths)).ok()
-}
-
-/// The kernel, fetched and unpacked if it is not there yet.
-pub fn obtain(paths: &Paths) -> Result<Kernel> {
-    if let Some(kernel) = present(paths) {
-        return Ok(kernel);
+impl Known {
+    /// What is there, without fetching anything.
+    pub fn present(&self, paths: &Paths) -> Option<Kernel> {
+        Kernel::open(self.bundle.root(paths)).ok()
     }
-    let dir = paths.cache.join("kernel");
-    fs::create_dir_all(&dir)?;
-    let _lock = Lock::exclusive(&paths.cache.join(".lock"), "the downloads")?;
-    sweep(&paths.cache)?;
-    let download = match Download::open(&dir) {
-        Some(download) => download,
-        None => fetch(paths, &dir)?,
-    };
-    let scratch = tempfile::Builder::new().prefix(".kernel-").tempdir_in(&paths.lab)?;
-    let root = scratch.path().join("root");
-    unpack(&download.paths(&dir), &root, &format!("unpacking the kernel {}", download.version))?;
-    // On a merged system the modules lie under /usr.
-    if !root.join("lib/modules").exists() {
-        fs::create_dir_all(root.join("lib"))?;
-        fs::rename(root.join("usr/lib/modules"), root.join("lib/modules"))?;
-    }
-    let kernel = Kernel::open(root.clone())?;
-    let mut depmod = system_command("depmod")?;
-    depmod.arg("-b").arg(&root).arg(&kernel.release);
-    run_logged(&mut depmod, &mut tempfile::tempfile()?, Duration::from_secs(120), None)?;
-    put(&root, &unpacked(paths))?;
-    Kernel::open(unpacked(paths))
-}
 
-fn fetch(paths: &Paths, dir: &std::path::Path) -> Result<Download> {
-    let package = match package_name() {
-        Ok(name) => name,
-        Err(_) => {
-            packages::update(paths)?;
-            package_name()?
+    fn obtain(&self, paths: &Paths) -> Result<Kernel> {
+        if let Some(kernel) = self.present(paths) {
+            return Ok(kernel);
         }
-    };
-    let mut step = Step::begin(&format!("downloading Debian's {package}"));
-    let fresh = tempfile::Builder::new().prefix(".kernel-").tempdir_in(&paths.cache)?;
-    if let Err(error) = apt::download_own(&package, fresh.path(), &mut step) {
-        // Lists that are older than the mirror name a version which is gone.
-        step.at(&error.to_string());
-        packages::update(paths)?;
-        apt::download_own(&package_name()?, fresh.path(), &mut step)?;
+        let root = self.bundle.unpack(paths, |root, _| self.complete(root))?;
+        Kernel::open(root)
     }
-    let download = Download::record(fresh.path(), "the machine's own Debian suite", &package)?;
-    fs::remove_dir_all(dir)?;
-    finish(fresh, dir)?;
-    step.done();
-    Ok(download)
+
+    /// What installing the package would do.
+    fn complete(&self, root: &Path) -> Result<()> {
+        // On a merged system the modules lie under /usr.
+        if !root.join("lib/modules").exists() {
+            fs::create_dir_all(root.join("lib"))?;
+            fs::rename(root.join("usr/lib/modules"), root.join("lib/modules"))?;
+        }
+        for entry in fs::read_dir(root.join("lib/modules"))? {
+            let release = entry?.file_name();
+            ensure!(
+                release.to_string_lossy().starts_with(&format!("{}.", self.version)),
+                "the package of Linux {} holds Linux {}",
+                self.version,
+                release.to_string_lossy()
+            );
+            let mut depmod = system_command("depmod")?;
+            depmod.arg("-b").arg(root).arg(&release);
+            run_logged(&mut depmod, &mut tempfile::tempfile()?, Duration::from_secs(120), None)?;
+        }
+        Kernel::open(root.to_owned()).map(|_| ())
+    }
 }
 
-/// The package with the image, which `linux-image-amd64` only points to.
-fn package_name() -> Result<String> {
-    let text = capture(system_command("apt-cache")?.args(["depends", META]), Duration::from_secs(60))?;
-    let names = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
-    let image = names.map(str::trim).find(|name| name.starts_with("linux-image-"));
-    Ok(image.with_context(|| format!("{META} depends on no image"))?.to_owned())
+impl Wish {
+    /// What is there, without fetching anything.
+    pub fn present(&self, paths: &Paths) -> Option<Kernel> {
+        match self {
+            Wish::Known(known) => known.present(paths),
+            Wish::Folder(folder) => open_folder(folder).ok(),
+        }
+    }
+
+    /// The kernel, fetched and unpacked if it is one that can be and is not there yet.
+    pub fn obtain(&self, paths: &Paths) -> Result<Kernel> {
+        match self {
+            Wish::Known(known) => known.obtain(paths),
+            Wish::Folder(folder) => open_folder(folder),
+        }
+    }
+}
+
+fn open_folder(folder: &Path) -> Result<Kernel> {
+    // The guest reaches the modules by this path, from a directory that may be another.
+    let root = folder.canonicalize().with_context(|| folder.display().to_string())?;
+    Kernel::open(root).context("no kernel for the guest")
 }
 
 #[cfg(test)]
@@ -136,6 +203,26 @@ mod tests {
         assert!(open().is_err());
         fs::create_dir(dir.path().join("boot")).unwrap();
         fs::write(dir.path().join("boot/vmlinuz-6.1"), "").unwrap();
+        assert!(open().unwrap_err().to_string().contains("depmod"));
+        fs::write(dir.path().join("lib/modules/6.1/modules.dep"), "").unwrap();
         assert_eq!(open().unwrap().release, "6.1");
+        fs::create_dir(dir.path().join("lib/modules/6.2")).unwrap();
+        assert!(open().unwrap_err().to_string().contains("not of 2"));
+    }
+
+    #[test]
+    fn kernels_are_named() {
+        assert_eq!("6.12".parse(), Ok(Wish::Known(&KNOWN[1])));
+        assert_eq!("./6.12".parse(), Ok(Wish::Folder("./6.12".into())));
+        let error = "6.6".parse::<Wish>().unwrap_err();
+        assert!(error.contains("6.1 and 6.12"), "{error}");
+    }
+
+    #[test]
+    fn the_package_must_hold_what_it_is_named_for() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("usr/lib/modules/6.12.1")).unwrap();
+        let error = KNOWN[0].complete(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("Linux 6.1 holds Linux 6.12.1"), "{error}");
     }
 }

@@ -50,7 +50,8 @@ impl Accel {
     }
 }
 
-/// What was found out, and for which machine, kernel and QEMU.
+/// What was found out, and for which machine, user and QEMU. Which kernel the guest has does not matter: where KVM
+/// does not work, none of them gets as far as to user space.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     machine: String,
@@ -62,16 +63,16 @@ fn file(paths: &Paths) -> PathBuf {
     paths.lab.join("kvm.json")
 }
 
-fn machine(qemu: &Qemu, kernel: &Kernel) -> Result<String> {
+fn machine(qemu: &Qemu) -> Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let user = rustix::process::geteuid().as_raw();
-    Ok(format!("{} {} {} {user}", boot.trim(), qemu.version, kernel.release))
+    Ok(format!("{} {} {user}", boot.trim(), qemu.version))
 }
 
 /// The verdict that is on record for this machine.
-pub fn recorded(paths: &Paths, qemu: &Qemu, kernel: &Kernel) -> Option<Verdict> {
+pub fn recorded(paths: &Paths, qemu: &Qemu) -> Option<Verdict> {
     let verdict: Verdict = serde_json::from_slice(&fs::read(file(paths)).ok()?).ok()?;
-    (verdict.machine == machine(qemu, kernel).ok()?).then_some(verdict)
+    (verdict.machine == machine(qemu).ok()?).then_some(verdict)
 }
 
 /// Whether the last try in this clone, if there was one, got a guest up with KVM.
@@ -87,7 +88,7 @@ pub fn choose(paths: &Paths, qemu: &Qemu, kernel: &Kernel, wish: Wish) -> Result
         Wish::Tcg => return Ok(Accel::Tcg),
         Wish::Auto => {}
     }
-    let verdict = match recorded(paths, qemu, kernel) {
+    let verdict = match recorded(paths, qemu) {
         Some(verdict) => verdict,
         None => {
             let (works, why) = match try_out(paths, qemu, kernel) {
@@ -95,7 +96,7 @@ pub fn choose(paths: &Paths, qemu: &Qemu, kernel: &Kernel, wish: Wish) -> Result
                 Err(error) if error.is::<crate::signals::Interrupted>() => return Err(error),
                 Err(error) => (false, format!("{error:#}")),
             };
-            let verdict = Verdict { machine: machine(qemu, kernel)?, works, why };
+            let verdict = Verdict { machine: machine(qemu)?, works, why };
             fs::write(file(paths), serde_json::to_vec_pretty(&verdict)?)?;
             verdict
         }
@@ -113,6 +114,7 @@ fn try_out(paths: &Paths, qemu: &Qemu, kernel: &Kernel) -> Result<String> {
     let initramfs = dir.path().join("initramfs");
     let config = BootConfig {
         probe: true,
+        layer: false,
         modules: Vec::new(),
         shown: Vec::new(),
         run_dir: OsString::new(),

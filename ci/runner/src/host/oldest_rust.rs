@@ -9,19 +9,22 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::apt::PrivateApt;
-use super::download::Download;
-use super::{finish, unpack};
+use super::bundle::{Bundle, Source};
 use crate::lock::Lock;
 use crate::paths::Paths;
 use crate::proc::capture;
-use crate::report::Step;
 
 /// The release whose compiler is the oldest that we support.
 const SUITE: &str = "trixie";
-const PACKAGE: &str = "rustc";
-/// What the compiler's package asks for to link with: the machine's own does that.
-const OWN_TOOLS: [&str; 3] = ["gcc", "libc-dev", "binutils"];
+
+pub const BUNDLE: Bundle = Bundle {
+    name: "oldest-rust",
+    what: "the oldest Rust",
+    packages: &["rustc"],
+    // What the compiler's package asks for to link with: the machine's own does that.
+    own: &["gcc", "libc-dev", "binutils"],
+    sources: &[Source::of(&[SUITE])],
+};
 
 /// A compiler in `root`.
 #[derive(Clone, Debug)]
@@ -33,7 +36,6 @@ pub struct OldestRust {
 
 impl OldestRust {
     fn open(root: PathBuf) -> Result<OldestRust> {
-        Self::write_wrapper(&root)?;
         let mut rust = OldestRust { root, version: String::new() };
         let text = capture(Command::new(rust.wrapper()).arg("--version"), Duration::from_secs(60))?;
         rust.version = text.split_whitespace().nth(1).context("rustc names no version")?.to_owned();
@@ -45,7 +47,8 @@ impl OldestRust {
         self.root.join("rustc")
     }
 
-    fn write_wrapper(root: &Path) -> Result<()> {
+    /// Adds the wrapper to what the package holds.
+    fn complete(root: &Path) -> Result<()> {
         // It is linked with newer libraries than the machine's, and its build knows only Debian's own places. The
         // folder is found from the script's own place, so that a clone may move. It takes bash: other shells drop
         // variables with names like CARGO_BIN_EXE_mlx5-model.
@@ -56,20 +59,24 @@ exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$root/usr/bi
 "#;
         let path = root.join("rustc");
         fs::write(&path, script)?;
-        Ok(fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?)
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        OldestRust::open(root.to_owned()).map(drop)
     }
 }
 
-fn unpacked(paths: &Paths) -> PathBuf {
-    paths.lab.join("oldest-rust")
+/// What is there, without fetching anything.
+pub fn present(paths: &Paths) -> Option<OldestRust> {
+    OldestRust::open(BUNDLE.root(paths)).ok()
 }
 
 /// The compiler, fetched and unpacked if it is not there yet.
 pub fn obtain(paths: &Paths) -> Result<OldestRust> {
     let named = named_version(&paths.project)?;
-    let rust = match OldestRust::open(unpacked(paths)) {
-        Ok(rust) => rust,
-        Err(_) => fetch_and_unpack(paths)?,
+    // Half-done folders are swept away by whoever sets a clone up.
+    let _this_clone = Lock::exclusive(&paths.lab.join(".setup"), "setting up this clone")?;
+    let rust = match present(paths) {
+        Some(rust) => rust,
+        None => OldestRust::open(BUNDLE.unpack(paths, |root, _| OldestRust::complete(root))?)?,
     };
     ensure!(
         rust.version == named || rust.version.starts_with(&format!("{named}.")),
@@ -84,51 +91,6 @@ fn named_version(project: &Path) -> Result<String> {
     let manifest = fs::read_to_string(project.join("Cargo.toml")).context("Cargo.toml")?;
     let line = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
     Ok(line.context("Cargo.toml names no rust-version")?.trim().trim_matches('"').to_owned())
-}
-
-fn fetch_and_unpack(paths: &Paths) -> Result<OldestRust> {
-    let dir = paths.cache.join("oldest-rust");
-    fs::create_dir_all(&dir)?;
-    // Half-done folders are swept away by whoever sets a clone up.
-    let _this_clone = Lock::exclusive(&paths.lab.join(".setup"), "setting up this clone")?;
-    let _lock = Lock::exclusive(&paths.cache.join(".lock"), "the downloads")?;
-    let download = match Download::open(&dir) {
-        Some(download) => download,
-        None => fetch(paths, &dir)?,
-    };
-    let scratch = tempfile::Builder::new().prefix(".rust-").tempdir_in(&paths.lab)?;
-    let root = scratch.path().join("root");
-    unpack(&download.paths(&dir), &root, &format!("unpacking Rust {}", download.version))?;
-    let to = unpacked(paths);
-    if to.exists() {
-        fs::remove_dir_all(&to)?;
-    }
-    fs::rename(&root, &to)?;
-    OldestRust::open(to)
-}
-
-fn fetch(paths: &Paths, dir: &Path) -> Result<Download> {
-    let archives = paths.cache.join("oldest-rust.part");
-    fs::create_dir_all(&archives)?;
-    let mut step = Step::begin(&format!("downloading Rust from Debian's {SUITE}"));
-    let apt = PrivateApt::new(&[SUITE], &archives)?;
-    apt.count_as_installed(&OWN_TOOLS)?;
-    apt.update(&mut step)?;
-    apt.fetch(&[PACKAGE.to_owned()], &mut step)?;
-    let version = apt.version(PACKAGE)?;
-    let fresh = tempfile::Builder::new().prefix(".rust-").tempdir_in(&paths.cache)?;
-    for entry in fs::read_dir(&archives)? {
-        let entry = entry?;
-        if entry.path().extension().is_some_and(|ext| ext == "deb") {
-            fs::rename(entry.path(), fresh.path().join(entry.file_name()))?;
-        }
-    }
-    let download = Download::record(fresh.path(), &format!("Debian {SUITE}"), &version)?;
-    fs::remove_dir_all(dir)?;
-    finish(fresh, dir)?;
-    fs::remove_dir_all(&archives)?;
-    step.done();
-    Ok(download)
 }
 
 #[cfg(test)]

@@ -1,27 +1,28 @@
 //! A QEMU that can attach a vfio-user device (10.1 or later): the machine's own, or one unpacked beside it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
-use super::apt::PrivateApt;
-use super::download::Download;
-use super::{finish, sweep, unpack};
-use crate::lock::Lock;
+use super::bundle::{Bundle, Source};
 use crate::paths::Paths;
 use crate::proc::{capture, find_program};
-use crate::report::{Step, say};
-use crate::signals;
 
 const PROGRAM: &str = "qemu-system-x86_64";
-/// The suites to try, the steadiest first, and the one whose QEMU is meant.
-const SUITES: [(&[&str], &str); 3] =
-    [(&["trixie", "trixie-backports"], "trixie-backports"), (&["forky"], "forky"), (&["sid"], "sid")];
 /// All of one version; apt would else take some of them from the other suite.
-const PACKAGES: [&str; 4] = ["qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios"];
+pub const BUNDLE: Bundle = Bundle {
+    name: "qemu",
+    what: "QEMU",
+    packages: &["qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios"],
+    own: &[],
+    sources: &[
+        Source { suites: &["trixie", "trixie-backports"], from: Some("trixie-backports") },
+        Source::of(&["forky"]),
+        Source::of(&["sid"]),
+    ],
+};
 
 /// How to start it.
 #[derive(Clone, Debug)]
@@ -71,13 +72,9 @@ impl Qemu {
     }
 }
 
-fn unpacked(paths: &Paths) -> PathBuf {
-    paths.lab.join("qemu")
-}
-
 /// What is there, without fetching anything.
 pub fn present(paths: &Paths) -> Option<Qemu> {
-    if let Ok(qemu) = Qemu::open(Some(unpacked(paths))) {
+    if let Ok(qemu) = Qemu::open(Some(BUNDLE.root(paths))) {
         return Some(qemu);
     }
     find_program(PROGRAM)?;
@@ -89,64 +86,10 @@ pub fn obtain(paths: &Paths) -> Result<Qemu> {
     if let Some(qemu) = present(paths) {
         return Ok(qemu);
     }
-    let dir = paths.cache.join("qemu");
-    fs::create_dir_all(&dir)?;
-    let _lock = Lock::exclusive(&paths.cache.join(".lock"), "the downloads")?;
-    sweep(&paths.cache)?;
-    let download = match Download::open(&dir) {
-        Some(download) => download,
-        None => fetch_any(paths, &dir)?,
-    };
-    unpack(&download.paths(&dir), &unpacked(paths), &format!("unpacking QEMU {}", download.version))?;
-    let qemu = Qemu::open(Some(unpacked(paths)))?;
-    anyhow::ensure!(qemu.attaches_vfio_user()?, "QEMU {} has no vfio-user-pci", qemu.version);
-    Ok(qemu)
-}
-
-fn fetch_any(paths: &Paths, dir: &Path) -> Result<Download> {
-    let mut failure = None;
-    for (suites, from) in SUITES {
-        match fetch(paths, suites, from) {
-            Ok((download, fresh)) => {
-                fs::remove_dir_all(dir)?;
-                fs::rename(&fresh, dir)?;
-                return Ok(download);
-            }
-            Err(error) => {
-                signals::check()?;
-                say(&format!("no QEMU from {from}: {error:#}"));
-                failure.get_or_insert(error);
-            }
-        }
-    }
-    let failure = failure.unwrap_or_else(|| anyhow::anyhow!("no suite to fetch from"));
-    Err(failure.context("no suite of this machine's Debian mirror gave a QEMU of 10.1 or later"))
-}
-
-/// Fetches into a folder that keeps its name, so that a run which was broken off is taken up again.
-fn fetch(paths: &Paths, suites: &[&str], from: &str) -> Result<(Download, PathBuf)> {
-    let folder = paths.cache.join(format!("qemu-{from}.part"));
-    fs::create_dir_all(&folder)?;
-    let mut step = Step::begin(&format!("downloading QEMU from Debian's {from}"));
-    let apt = PrivateApt::new(suites, &folder)?;
-    apt.update(&mut step)?;
-    let wanted: Vec<String> = PACKAGES.iter().map(|name| format!("{name}/{from}")).collect();
-    apt.fetch(&wanted, &mut step)?;
-    let version = apt.version(&format!("{}/{from}", PACKAGES[0]))?;
-    let fresh = tempfile::Builder::new().prefix(".qemu-").tempdir_in(&paths.cache)?;
-    for entry in fs::read_dir(&folder)? {
-        let entry = entry?;
-        if entry.path().extension().is_some_and(|ext| ext == "deb") {
-            fs::rename(entry.path(), fresh.path().join(entry.file_name()))?;
-        }
-    }
-    let download = Download::record(fresh.path(), &format!("Debian {from}"), &version)?;
-    let whole = paths.cache.join("qemu.new");
-    if whole.exists() {
-        fs::remove_dir_all(&whole)?;
-    }
-    finish(fresh, &whole)?;
-    fs::remove_dir_all(&folder)?;
-    step.done();
-    Ok((download, whole))
+    let root = BUNDLE.unpack(paths, |root, _| {
+        let qemu = Qemu::open(Some(root.to_owned()))?;
+        ensure!(qemu.attaches_vfio_user()?, "QEMU {} has no vfio-user-pci", qemu.version);
+        Ok(())
+    })?;
+    Qemu::open(Some(root))
 }

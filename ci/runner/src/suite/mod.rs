@@ -200,7 +200,7 @@ pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool) -> Re
         return Ok(0);
     }
     let began = Instant::now();
-    let ground = crate::host::prepare(paths, common.accel)?;
+    let ground = crate::host::prepare(paths, &common.versions(), common.accel)?;
     let run = RunDir::create(paths)?;
     let folder = run.path.clone();
     let mut record = Record {

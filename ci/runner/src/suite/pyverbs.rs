@@ -23,7 +23,7 @@ pub fn tests() -> Vec<Test> {
 
 fn run(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
     let folder = scene.dir.join("tests");
-    unpack(Path::new(SOURCE), &folder)?;
+    unpack(&lab.ground.rdma_core.file(SOURCE), &folder)?;
     let device = lab.device.verbs_name();
     let argv = [PYTHON, "run_tests.py", "--dev", device, "-v", "-k", "xrc"].map(Into::into).into();
     let job = lab.start_in(argv, &folder, Box::new(scene.log("out")?), Box::new(scene.log("err")?))?;

@@ -24,7 +24,7 @@ const ITERATIONS: &str = "1000";
 
 pub fn demo(paths: &Paths, common: &Common) -> Result<i32> {
     // First what the machine lacks: the examples need the verbs headers.
-    crate::host::prepare(paths, common.accel)?;
+    crate::host::prepare(paths, &common.versions(), common.accel)?;
     build_examples(paths)?;
     say(&format!("booting a guest with a software {} device ...", common.device.name()));
     with_guest(paths, common, &[], |lab| show(lab, common))

@@ -6,9 +6,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::cli::Common;
-use crate::host::download::Download;
 use crate::host::kvm::{self, Wish};
-use crate::host::{kernel, packages, qemu};
+use crate::host::{Bundle, kernel, oldest_rust, packages, qemu, rdma_core};
 use crate::paths::Paths;
 use crate::proc::{capture, find_program, system_command};
 use crate::report::out;
@@ -29,16 +28,18 @@ enum Finding {
 use Finding::{Bad, Good, Later};
 
 pub fn doctor(paths: &Paths, common: &Common) -> Result<i32> {
-    let findings = [
-        ("machine", machine()),
-        ("Rust", rust()),
-        ("packages", needed_packages()),
-        ("guest kernel", guest_kernel(paths)),
-        ("QEMU with vfio-user", vfio_user(paths)),
-        ("accelerator", accelerator(paths, common.accel)),
-        ("device model", model(paths)),
-        ("disk", disk(paths)),
+    let mut findings = vec![
+        ("machine".to_owned(), machine()),
+        ("Rust".to_owned(), rust()),
+        ("packages".to_owned(), needed_packages()),
     ];
+    findings.extend(versions(paths, common));
+    findings.extend([
+        ("QEMU with vfio-user".to_owned(), vfio_user(paths)),
+        ("accelerator".to_owned(), accelerator(paths, common.accel)),
+        ("device model".to_owned(), model(paths)),
+        ("disk".to_owned(), disk(paths, common)),
+    ]);
     let mut blocked = 0;
     for (what, finding) in findings {
         let (mark, text) = match finding {
@@ -105,30 +106,50 @@ fn needed_packages() -> Finding {
     ))
 }
 
-fn guest_kernel(paths: &Paths) -> Finding {
-    match kernel::present(paths) {
-        Some(kernel) => Good(kernel.release),
-        None => later(&paths.cache.join("kernel"), "Debian's kernel"),
+/// All that the guest can run, and the compiler that only the tests want.
+fn versions(paths: &Paths, common: &Common) -> Vec<(String, Finding)> {
+    let mut findings = Vec::new();
+    if let kernel::Wish::Folder(folder) = &common.kernel {
+        let found = match common.kernel.obtain(paths) {
+            Ok(kernel) => Good(kernel.release),
+            Err(error) => Bad(format!("{error:#}")),
+        };
+        findings.push((format!("kernel in {}", folder.display()), found));
     }
+    for known in &kernel::KNOWN {
+        let found = known.present(paths).map(|kernel| kernel.release);
+        findings.push((known.bundle.what.to_owned(), good_or_later(paths, found, &known.bundle)));
+    }
+    let own = match rdma_core::Wish::Own.obtain(paths) {
+        Ok(own) => Good(format!("{}, {}", own.version, own.origin())),
+        Err(error) => Bad(format!("{error:#}")),
+    };
+    findings.push(("rdma-core".to_owned(), own));
+    for known in &rdma_core::KNOWN {
+        let found = known.present(paths).map(|core| format!("{}, {}", core.version, core.origin()));
+        findings.push((known.bundle.what.to_owned(), good_or_later(paths, found, &known.bundle)));
+    }
+    let rust = oldest_rust::present(paths).map(|rust| rust.version);
+    findings.push((oldest_rust::BUNDLE.what.to_owned(), good_or_later(paths, rust, &oldest_rust::BUNDLE)));
+    findings
 }
 
 fn vfio_user(paths: &Paths) -> Finding {
-    match qemu::present(paths) {
-        Some(qemu) => Good(format!("{}, {}", qemu.version, qemu.origin())),
-        None => later(&paths.cache.join("qemu"), "a QEMU of 10.1 or later"),
-    }
+    let found = qemu::present(paths).map(|qemu| format!("{}, {}", qemu.version, qemu.origin()));
+    good_or_later(paths, found, &qemu::BUNDLE)
 }
 
-fn later(cache: &Path, what: &str) -> Finding {
-    if let Some(download) = Download::open(cache) {
-        return Later(format!(
-            "`ci/lab setup` unpacks {} {}, which is downloaded",
-            download.origin, download.version
-        ));
+fn good_or_later(paths: &Paths, found: Option<String>, bundle: &Bundle) -> Finding {
+    if let Some(text) = found {
+        return Good(text);
+    }
+    if let Some(download) = bundle.downloaded(paths) {
+        let (origin, version) = (download.origin, download.version);
+        return Later(format!("{version} of {origin} is downloaded and will be unpacked when it is wanted"));
     }
     match system_command("apt-get") {
-        Ok(_) => Later(format!("`ci/lab setup` fetches {what}")),
-        Err(_) => Bad(format!("{what} comes from Debian's mirror by apt, which this machine lacks")),
+        Ok(_) => Later(format!("the lab fetches {} when it is wanted", bundle.what)),
+        Err(_) => Bad(format!("{} comes from Debian's mirror by apt, which this machine lacks", bundle.what)),
     }
 }
 
@@ -138,10 +159,10 @@ fn accelerator(paths: &Paths, wish: Wish) -> Finding {
         Wish::Tcg => return Good("software emulation (TCG), as asked for".to_owned()),
         Wish::Auto => {}
     }
-    let (Some(qemu), Some(kernel)) = (qemu::present(paths), kernel::present(paths)) else {
+    let Some(qemu) = qemu::present(paths) else {
         return Later("found out with the first guest".to_owned());
     };
-    match kvm::recorded(paths, &qemu, &kernel) {
+    match kvm::recorded(paths, &qemu) {
         None => Later("found out with the first guest".to_owned()),
         Some(verdict) if verdict.works => Good(format!("KVM: {}", verdict.why)),
         Some(verdict) => Good(format!("software emulation (TCG), which is slower. Not KVM: {}", verdict.why)),
@@ -156,13 +177,13 @@ fn model(paths: &Paths) -> Finding {
     }
 }
 
-fn disk(paths: &Paths) -> Finding {
+fn disk(paths: &Paths, common: &Common) -> Finding {
     let place = paths.lab.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/"));
     match rustix::fs::statvfs(place) {
         Ok(found) => {
             let free = found.f_bavail * found.f_frsize;
             let text = format!("{:.1} GiB free", free as f64 / (1u64 << 30) as f64);
-            let set_up = qemu::present(paths).is_some() && kernel::present(paths).is_some();
+            let set_up = qemu::present(paths).is_some() && common.kernel.present(paths).is_some();
             if free < SPACE && !set_up {
                 return Bad(format!("{text}; the first setup takes up to {} GiB", SPACE >> 30));
             }
