@@ -1,9 +1,11 @@
 //! The control protocol: one JSON object a line, one JSON answer a line. `README.md` has it as a table.
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use std::time::Duration;
 
-use crate::{device::Device, objects::GuestId, report::Held};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{device::Device, guest::Phase, objects::GuestId, report::Held, wire::LinkFaults};
 
 /// The longest line that is read.
 pub const MAX_LINE: usize = 64 << 10;
@@ -16,6 +18,34 @@ enum Request {
     Report {},
     /// What a node, or each of them, holds.
     Held { node: Option<u64> },
+    /// What happens to packets from one node to another; a node that is absent is any.
+    Link {
+        from: Option<u64>,
+        to: Option<u64>,
+        #[serde(default)]
+        loss: f64,
+        #[serde(default)]
+        duplicate: f64,
+        #[serde(default)]
+        reorder: f64,
+        #[serde(default)]
+        delay_us: u64,
+        #[serde(default)]
+        jitter_us: u64,
+        seed: Option<u64>,
+    },
+    /// Takes a node's port down or up.
+    Port { node: u64, state: PortState },
+    /// A node's adapter dies until its driver starts it anew.
+    Fatal { node: u64 },
+}
+
+/// State of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PortState {
+    Down,
+    Up,
 }
 
 /// An answer.
@@ -71,6 +101,27 @@ fn serve(device: &mut Device, line: &[u8]) -> Result<Value, String> {
             let all = (0..device.guests.len()).map(|g| NodeHeld { node: g + 1, held: device.held(g) });
             serde_json::to_value(all.collect::<Vec<_>>())
         }
+        Request::Link { from, to, loss, duplicate, reorder, delay_us, jitter_us, seed } => {
+            let end = |node: Option<u64>| node.map(|node| guest(device, node)).transpose();
+            let (from, to) = (end(from)?, end(to)?);
+            let [delay, jitter] = [delay_us, jitter_us].map(Duration::from_micros);
+            let faults = LinkFaults { loss, duplicate, reorder, delay, jitter };
+            device.set_link_faults(from, to, faults, seed).map_err(|e| e.to_string())?;
+            Ok(json!({}))
+        }
+        Request::Port { node, state } => {
+            let guest = guest(device, node)?;
+            device.set_port(guest, state == PortState::Up);
+            Ok(json!({}))
+        }
+        Request::Fatal { node } => {
+            let guest = guest(device, node)?;
+            if device.guests[guest].phase != Phase::Running {
+                return Err(format!("no driver runs on node {node} that could notice; load it first"));
+            }
+            device.fatal(guest);
+            Ok(json!({}))
+        }
     };
     made.map_err(|e| format!("the answer has no JSON form: {e}"))
 }
@@ -93,7 +144,6 @@ fn guest(device: &Device, node: u64) -> Result<GuestId, String> {
 mod tests {
     use super::*;
     use crate::objects::Kind;
-    use serde_json::json;
 
     fn ask(device: &mut Device, line: impl AsRef<[u8]>) -> Value {
         let answer = handle(device, line.as_ref());
@@ -143,6 +193,56 @@ mod tests {
             let error = answer["error"].as_str().unwrap_or_default();
             assert!(error.contains(said), "{}: {answer}", String::from_utf8_lossy(line));
             assert_eq!(answer.as_object().map(|o| o.len()), Some(1));
+        }
+    }
+
+    #[test]
+    fn the_wire_obeys() {
+        let mut d = Device::new(2);
+        let line = r#"{"do":"link","from":1,"to":2,"loss":0.25,"delay_us":500,"jitter_us":3,"seed":7}"#;
+        assert_eq!(ask(&mut d, line), json!({"ok": {}}));
+        let set = d.engine.wire.faults(0, 1);
+        assert_eq!((set.loss, set.delay.as_micros(), set.jitter.as_micros()), (0.25, 500, 3));
+        assert!(d.engine.wire.faults(1, 0).is_perfect());
+        ask(&mut d, r#"{"do":"link","reorder":1,"duplicate":0.5}"#);
+        assert_eq!((d.engine.wire.faults(1, 1).reorder, d.engine.wire.faults(0, 1).duplicate), (1.0, 0.5));
+        assert_eq!(ask(&mut d, r#"{"do":"link"}"#), json!({"ok": {}}));
+        assert!(d.engine.wire.faults(0, 1).is_perfect() && d.engine.wire.faults(1, 1).is_perfect());
+        for (line, said) in [
+            (r#"{"do":"link","loss":1.5}"#, "loss 1.5 is no probability"),
+            (r#"{"do":"link","reorder":-0.1}"#, "reorder -0.1"),
+            (r#"{"do":"link","loss":1e999}"#, "number out of range"),
+            (r#"{"do":"link","delay_us":18446744073709551615}"#, "too long"),
+            (r#"{"do":"link","delay_us":-1}"#, "-1"),
+            (r#"{"do":"link","from":3}"#, "there is no node 3"),
+            (r#"{"do":"link","to":0}"#, "there is no node 0"),
+            (r#"{"do":"link","delay":3}"#, "unknown field `delay`"),
+        ] {
+            let answer = ask(&mut d, line);
+            assert!(answer["error"].as_str().unwrap().contains(said), "{line}: {answer}");
+        }
+        assert!(d.engine.wire.faults(0, 1).is_perfect(), "what is refused changes nothing");
+    }
+
+    #[test]
+    fn ports_and_adapters_obey() {
+        let mut d = Device::new(2);
+        assert_eq!(ask(&mut d, r#"{"do":"port","node":2,"state":"down"}"#), json!({"ok": {}}));
+        assert_eq!((d.guests[0].port_up, d.guests[1].port_up), (true, false));
+        ask(&mut d, r#"{"do":"port","node":2,"state":"up"}"#);
+        assert!(d.guests[1].port_up);
+        d.guests[0].phase = Phase::Running;
+        assert_eq!(ask(&mut d, r#"{"do":"fatal","node":1}"#), json!({"ok": {}}));
+        assert!(d.guests[0].failed);
+        for (line, said) in [
+            (r#"{"do":"port","node":3,"state":"down"}"#, "there is no node 3"),
+            (r#"{"do":"port","node":1,"state":"sideways"}"#, "sideways"),
+            (r#"{"do":"port","state":"down"}"#, "missing field `node`"),
+            (r#"{"do":"fatal"}"#, "missing field `node`"),
+            (r#"{"do":"fatal","node":2}"#, "no driver runs on node 2"),
+        ] {
+            let answer = ask(&mut d, line);
+            assert!(answer["error"].as_str().unwrap().contains(said), "{line}: {answer}");
         }
     }
 

@@ -53,6 +53,19 @@ impl Device {
             self.note_drop(guest, DropCause::Reset);
         }
         self.restart(guest);
+        let g = &mut self.guests[guest];
+        g.failed = false;
+        g.command_queue = 0;
+        g.config = Default::default();
+        self.save_report();
+    }
+
+    /// The guest's adapter fails as it does when its firmware is reset: all that it had is gone, it does nothing, and
+    /// its registers say so until the driver, which looks every two seconds, starts it anew.
+    pub fn fatal(&mut self, guest: GuestId) {
+        self.note_drop(guest, DropCause::Fatal);
+        self.restart(guest);
+        self.guests[guest].failed = true;
         self.save_report();
     }
 
@@ -82,15 +95,13 @@ impl Device {
         self.guests[guest].activity.dropped(cause, held);
     }
 
-    /// Back to where a guest is that has not booted.
+    /// Back to where a guest's adapter is that no driver has enabled.
     fn restart(&mut self, guest: GuestId) {
         self.drop_objects(guest);
         let g = &mut self.guests[guest];
         g.pages.clear();
         g.capabilities = Default::default();
         g.phase = Phase::Disabled;
-        g.command_queue = 0;
-        g.config = Default::default();
     }
 
     /// What was seen and is held.

@@ -9,7 +9,7 @@ use crate::{
     },
     device::Device,
     fields::{create_eq_in, eqc, eqe},
-    hw::{EventType, QUEUE_ENTRY_BYTES},
+    hw::{EventType, PortChange, QUEUE_ENTRY_BYTES},
     interrupt::VECTORS,
     memory::GuestMemory,
     objects::GuestId,
@@ -56,6 +56,11 @@ impl Event {
     /// Something happened to a QP or SRQ.
     pub fn resource(event_type: EventType, number: u32) -> Self {
         Self::new(event_type, &[(eqe::RESOURCE, number.into())])
+    }
+
+    /// The port came up or went down.
+    pub fn port(change: PortChange) -> Self {
+        Self::new(EventType::PortChange, &[(eqe::SUB_TYPE, change as u64), (eqe::PORT, crate::port::NUMBER)])
     }
 
     /// A completion queue is in error.

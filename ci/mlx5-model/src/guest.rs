@@ -80,6 +80,8 @@ pub struct Guest {
     pub next_uar: u32,
     /// Pages that its driver gave.
     pub pages: Vec<u64>,
+    /// Whether its adapter failed: it does nothing until the driver starts it anew.
+    pub failed: bool,
     /// Whether its port is up. A packet from or to a port that is down is lost.
     pub port_up: bool,
     /// Local identifier of its port.
@@ -112,6 +114,7 @@ impl Guest {
             uars: BTreeSet::new(),
             next_uar: FIRST_UAR,
             pages: Vec::new(),
+            failed: false,
             port_up: true,
             lid: FIRST_GUEST_LID + id as u16,
             guid: FIRST_GUID + id as u64,
@@ -121,9 +124,10 @@ impl Guest {
         }
     }
 
-    /// Whether there is a port at the end of its link: not any more once its QEMU is gone.
+    /// Whether packets come to its port and go from it: not while that is down or the adapter has failed, nor once
+    /// its QEMU is gone.
     pub fn is_on_the_wire(&self) -> bool {
-        matches!(self.presence, Presence::Awaited | Presence::Connected)
+        self.port_up && !self.failed && matches!(self.presence, Presence::Awaited | Presence::Connected)
     }
 
     /// Its only GID.

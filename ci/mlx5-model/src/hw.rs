@@ -67,6 +67,12 @@ numbers! {
     SrqLimit 0x14 "Fewer receives than the limit."
 }
 numbers! {
+    /// What happened to a port: the subtype of its event.
+    PortChange:
+    Down 1 "It went down."
+    Active 4 "It came up, and the subnet manager made it active."
+}
+numbers! {
     /// Kind of a completion.
     CompletionOpcode:
     Requester 0x0 "A send work request is done."

@@ -7,8 +7,9 @@ use crate::{
         status::{Refusal, Status, Syndrome},
     },
     device::Device,
-    guest::Guest,
+    guest::{GID_PREFIX, Guest, SM_LID},
     objects::GuestId,
+    port,
 };
 
 /// Length of every management datagram.
@@ -58,6 +59,7 @@ const ATTRIBUTE_AT: usize = 64;
 /// Attributes of subnet management.
 const NODE_DESCRIPTION: u16 = 0x0010;
 const NODE_INFO: u16 = 0x0011;
+const PORT_INFO: u16 = 0x0015;
 /// Attributes of performance management.
 const CLASS_PORT_INFO: u16 = 0x0001;
 const PORT_COUNTERS: u16 = 0x0012;
@@ -68,6 +70,49 @@ const CLASS_VERSION: u8 = 1;
 /// NodeInfo: channel adapter, one port.
 const NODE_INFO_HEAD: [u8; 4] = [1, 1, 1, 1];
 const NODE_INFO_GUIDS: usize = 4;
+
+/// PortInfo: places of its fields.
+mod port_info {
+    pub const GID_PREFIX: usize = 8;
+    pub const LID: usize = 16;
+    pub const SM_LID: usize = 18;
+    pub const CAPABILITY_MASK: usize = 20;
+    pub const LOCAL_PORT: usize = 28;
+    /// Link width enabled, supported and active.
+    pub const WIDTHS: usize = 29;
+    /// Speeds supported; state.
+    pub const STATE: usize = 32;
+    /// Physical state; the state that a link starts in, polling.
+    pub const PHYSICAL_STATE: usize = 33;
+    /// Speed active; speeds enabled.
+    pub const SPEED: usize = 35;
+    /// MTU of the neighbour; service level to the subnet manager.
+    pub const NEIGHBOUR_MTU: usize = 36;
+    /// MTU that the port is capable of, in the lower half.
+    pub const MTU: usize = 41;
+}
+/// Four lanes of 10 Gb/s, and MTU 4096, as PortInfo codes them.
+const FOUR_LANES: u8 = 2;
+const SPEED: u8 = 4;
+const MTU: u8 = 5;
+
+/// PortInfo of the guest's port.
+fn port_info(guest: &Guest) -> [u8; MAD_BYTES - ATTRIBUTE_AT] {
+    let mut info = [0; MAD_BYTES - ATTRIBUTE_AT];
+    let (physical, state) = guest.port_states();
+    put(&mut info, port_info::GID_PREFIX, &GID_PREFIX.to_be_bytes());
+    put(&mut info, port_info::LID, &guest.lid.to_be_bytes());
+    put(&mut info, port_info::SM_LID, &SM_LID.to_be_bytes());
+    put(&mut info, port_info::CAPABILITY_MASK, &guest.capability_mask.to_be_bytes());
+    info[port_info::LOCAL_PORT] = port::NUMBER as u8;
+    put(&mut info, port_info::WIDTHS, &[FOUR_LANES; 3]);
+    info[port_info::STATE] = SPEED << 4 | state as u8;
+    info[port_info::PHYSICAL_STATE] = (physical << 4 | port::POLLING) as u8;
+    info[port_info::SPEED] = SPEED << 4 | SPEED;
+    info[port_info::NEIGHBOUR_MTU] = MTU << 4;
+    info[port_info::MTU] = MTU;
+    info
+}
 
 /// Answers a datagram to one of the port's agents; counters are not kept and read as zero.
 fn answer(guest: &Guest, mad: &[u8; MAD_BYTES]) -> [u8; MAD_BYTES] {
@@ -86,6 +131,10 @@ fn answer(guest: &Guest, mad: &[u8; MAD_BYTES]) -> [u8; MAD_BYTES] {
             for n in 0..3 {
                 put(&mut out, ATTRIBUTE_AT + NODE_INFO_GUIDS + n * 8, &guest.guid.to_be_bytes());
             }
+            0
+        }
+        (_, PORT_INFO) if subnet && is_get => {
+            put(&mut out, ATTRIBUTE_AT, &port_info(guest));
             0
         }
         (CLASS_PERFORMANCE, CLASS_PORT_INFO) if is_get => {
@@ -131,6 +180,8 @@ mod tests {
     fn agents_answer_what_they_know() {
         let a = ask(1, method::GET, NODE_DESCRIPTION);
         assert_eq!((&a[64..77], a[3], be16(&a, 4)), (&b"software mlx5"[..], 0x81, 0));
+        let a = ask(0x81, method::GET, PORT_INFO);
+        assert_eq!((&a[80..84], a[96], a[97], be16(&a, 4)), (&[0, 2, 0, 1][..], 0x44, 0x52, 0));
         let a = ask(4, method::GET, PORT_COUNTERS);
         assert_eq!((&a[64..68], &a[68..]), (&[0x55; 4][..], &[0; 188][..]));
         for (class, m, attribute) in

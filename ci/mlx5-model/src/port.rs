@@ -7,9 +7,10 @@ use crate::{
         status::{Refusal, Status, Syndrome},
     },
     device::Device,
+    eq::Event,
     fields::{access_register_in, command_in, hca_vport_context as vport, pmtu_reg, ptys_reg, pvlc_reg},
-    guest::SM_LID,
-    hw::DEFAULT_PKEY,
+    guest::{Guest, Phase, SM_LID},
+    hw::{DEFAULT_PKEY, PortChange},
     objects::GuestId,
 };
 
@@ -29,9 +30,14 @@ const PKEY_AT: usize = 2;
 /// Bits of the port's CapabilityMask: service levels, system image GUID, extended speeds, connection manager,
 /// client reregistration.
 pub const CAPABILITY_MASK: u32 = 1 << 6 | 1 << 11 | 1 << 14 | 1 << 16 | 1 << 25;
-/// Link up; port active.
-const PHYSICAL_LINK_UP: u64 = 5;
-const ACTIVE: u64 = 4;
+/// The only port.
+pub const NUMBER: u64 = 1;
+/// Physical states: link up, and looking for one.
+pub const LINK_UP: u64 = 5;
+pub const POLLING: u64 = 2;
+/// States: active, down.
+pub const ACTIVE: u64 = 4;
+pub const DOWN: u64 = 1;
 /// How long a MAD may travel, coded.
 const SUBNET_TIMEOUT: u64 = 18;
 /// Modification of the vport context: the CapabilityMask.
@@ -55,15 +61,42 @@ const MTU: u64 = 4096;
 const FOUR_LANES: u64 = 4;
 const NODE_DESCRIPTION_BYTES: usize = 64;
 
+impl Guest {
+    /// The physical state of the port and its state.
+    pub fn port_states(&self) -> (u64, u64) {
+        if self.port_up { (LINK_UP, ACTIVE) } else { (POLLING, DOWN) }
+    }
+}
+
 impl Device {
+    /// The cable of a guest's port is pulled out or put in again. The subnet manager notices at once: a port that
+    /// went down is in no multicast group any more, one that came up is active and has the LID that it had.
+    pub fn set_port(&mut self, guest: GuestId, up: bool) {
+        let g = &mut self.guests[guest];
+        if std::mem::replace(&mut g.port_up, up) == up {
+            return;
+        }
+        tracing::info!("guest {}: port {}", guest + 1, if up { "up" } else { "down" });
+        let lid = g.lid;
+        if !up {
+            self.fabric.forget_port(lid);
+        }
+        let g = &mut self.guests[guest];
+        // Before it is running a driver has no queue for it and asks for the state itself.
+        if g.phase == Phase::Running {
+            g.raise_async(&Event::port(if up { PortChange::Active } else { PortChange::Down }));
+        }
+    }
+
     /// QUERY_HCA_VPORT_CONTEXT.
     pub fn query_vport_context(&mut self, guest: GuestId, output: &mut Output) -> Result<(), Refusal> {
         let g = &self.guests[guest];
+        let (physical, state) = g.port_states();
         for (field, value) in [
             (vport::HAS_SMI, 1),
-            (vport::PORT_PHYSICAL_STATE, PHYSICAL_LINK_UP),
-            (vport::PORT_STATE, ACTIVE),
-            (vport::VPORT_STATE, ACTIVE),
+            (vport::PORT_PHYSICAL_STATE, physical),
+            (vport::PORT_STATE, state),
+            (vport::VPORT_STATE, state),
             (vport::SYSTEM_IMAGE_GUID, g.guid),
             (vport::PORT_GUID, g.guid),
             (vport::NODE_GUID, g.guid),
@@ -190,6 +223,26 @@ mod tests {
         assert_eq!(d.query_gid(0, &index(8), &mut o).unwrap_err().status, Status::BadIndex);
         assert!(d.query_pkey(&index(127), &mut o).is_ok());
         assert!(d.query_pkey(&index(128), &mut o).is_err());
+    }
+
+    #[test]
+    fn a_port_that_is_down_says_so_and_is_in_no_group() {
+        let mut d = Device::new(2);
+        let lid = d.guests[1].lid;
+        d.fabric.join([0xff; 16], None, lid, 1).unwrap();
+        d.set_port(1, false);
+        let mut o = Output::new(16 + vport::BYTES);
+        d.query_vport_context(1, &mut o).unwrap();
+        let seen = |o: &Output, field: Field| field.within(BODY).get(o.bytes());
+        assert_eq!((seen(&o, vport::PORT_STATE), seen(&o, vport::PORT_PHYSICAL_STATE)), (DOWN, POLLING));
+        assert_eq!(seen(&o, vport::LID), u64::from(lid));
+        assert!(d.fabric.group(&[0xff; 16]).is_none());
+        assert_eq!(d.guests[1].activity.events_lost, 0, "without a driver there is no event");
+        assert_eq!(d.guest_at(lid), None);
+        d.set_port(1, true);
+        d.query_vport_context(1, &mut o).unwrap();
+        assert_eq!(seen(&o, vport::VPORT_STATE), ACTIVE);
+        assert_eq!(d.guest_at(lid), Some(1));
     }
 
     #[test]

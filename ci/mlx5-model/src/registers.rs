@@ -3,6 +3,7 @@
 use crate::{
     bits::{be32, put},
     device::Device,
+    guest::Guest,
     hw::PAGE_SHIFT,
     objects::GuestId,
     pci::BAR_BYTES,
@@ -20,6 +21,10 @@ mod register {
     pub const COMMAND_QUEUE_LOW: u64 = 0x14;
     /// One bit for each command that waits.
     pub const COMMAND_DOORBELL: u64 = 0x18;
+    /// Whether the firmware wants a reset, how severe its trouble is, in the top byte.
+    pub const HEALTH_SEVERITY: u64 = 0x238;
+    /// What its trouble is: the second byte the kind, the lower half more of it.
+    pub const HEALTH_SYNDROME: u64 = 0x23c;
     /// A counter that shows that the device lives.
     pub const HEALTH_COUNTER: u64 = 0x1010;
 }
@@ -34,6 +39,16 @@ const LOG_COMMAND_SLOTS: u32 = 5;
 const LOG_COMMAND_STRIDE: u32 = 6;
 /// The bits of the lower half of its address that are the address.
 const COMMAND_QUEUE_MASK: u32 = !0xfff;
+/// Bits of the lower half that say what the function does as an interface: all (0), or nothing.
+const INTERFACE_MASK: u32 = 7 << 8;
+const INTERFACE_DISABLED: u32 = 1 << 8;
+/// A failed adapter's health: wants a reset, and its severity ("error") counts.
+const HEALTH_FAILED: u32 = 0x80 | 0x08 | 3;
+const HEALTH_SEVERITY_SHIFT: u32 = 24;
+/// The kind of trouble: an internal error of the firmware; the rest is the model's own number.
+const SYNDROME_FIRMWARE: u32 = 1;
+const SYNDROME_SHIFT: u32 = 16;
+const SYNDROME_ON_COMMAND: u32 = 0x5c01;
 /// The counter's step; drivers look every two seconds.
 const HEALTH_STEP_MS: u128 = 100;
 
@@ -71,7 +86,15 @@ impl Device {
             register::COMMAND_REVISION => COMMAND_REVISION << 16 | FIRMWARE_SUB_MINOR,
             register::COMMAND_QUEUE_HIGH => (self.guests[guest].command_queue >> 32) as u32,
             register::COMMAND_QUEUE_LOW => {
-                self.guests[guest].command_queue as u32 | LOG_COMMAND_SLOTS << 4 | LOG_COMMAND_STRIDE
+                let interface = if self.guests[guest].failed { INTERFACE_DISABLED } else { 0 };
+                self.guests[guest].command_queue as u32
+                    | interface
+                    | LOG_COMMAND_SLOTS << 4
+                    | LOG_COMMAND_STRIDE
+            }
+            register::HEALTH_SEVERITY if self.guests[guest].failed => HEALTH_FAILED << HEALTH_SEVERITY_SHIFT,
+            register::HEALTH_SYNDROME if self.guests[guest].failed => {
+                SYNDROME_FIRMWARE << SYNDROME_SHIFT | SYNDROME_ON_COMMAND
             }
             register::HEALTH_COUNTER => (self.born.elapsed().as_millis() / HEALTH_STEP_MS) as u32,
             // All others read as zero; that also says "initialised" and "healthy".
@@ -101,12 +124,15 @@ impl Device {
     }
 
     fn register_write(&mut self, guest: GuestId, at: u64, value: u32) {
-        let queue = &mut self.guests[guest].command_queue;
+        let Guest { command_queue: queue, failed, .. } = &mut self.guests[guest];
         match at {
             register::COMMAND_QUEUE_HIGH => *queue = u64::from(value) << 32 | *queue & 0xffff_ffff,
             register::COMMAND_QUEUE_LOW => {
                 *queue = *queue & !0xffff_ffff | u64::from(value & COMMAND_QUEUE_MASK);
+                // A driver that starts says where its queue is, and that it wants the whole interface.
+                *failed &= value & INTERFACE_MASK != 0;
             }
+            register::COMMAND_DOORBELL if *failed => {}
             register::COMMAND_DOORBELL => {
                 for slot in (0..1 << LOG_COMMAND_SLOTS).filter(|slot| value >> slot & 1 == 1) {
                     let entry = self.guests[guest].command_queue.wrapping_add(slot << LOG_COMMAND_STRIDE);
@@ -131,7 +157,8 @@ impl Device {
                 }
                 _ => false,
             };
-        if !rung {
+        // Programs ring on for a while after their adapter failed.
+        if !rung && !self.guests[guest].failed {
             self.guests[guest].activity.stray_doorbells += 1;
             tracing::debug!("guest {}: stray doorbell at {at:#x} of page {uar}: {from:02x?}", guest + 1);
         }
@@ -185,6 +212,35 @@ mod tests {
         assert_eq!(b, [0, 0, 0, 1, 0x12, 0x34, 0x50, 0x56]);
         d.bar_read(0, 0x15, &mut b[..1]);
         assert_eq!(b[0], 0x34);
+    }
+
+    #[test]
+    fn a_failed_adapter_says_so_until_a_driver_starts_it() {
+        let mut d = Device::new(2);
+        let low = |d: &mut Device, guest| {
+            let mut b = [0; 4];
+            d.bar_read(guest, 0x14, &mut b);
+            (be32(&b, 0) >> 8 & 7, be32(&b, 0) & 0xff)
+        };
+        let health = |d: &mut Device| {
+            let mut b = [0; 8];
+            d.bar_read(0, 0x238, &mut b);
+            b
+        };
+        assert_eq!((low(&mut d, 0), health(&mut d)), ((0, 0x56), [0; 8]));
+        d.fatal(0);
+        assert_eq!((low(&mut d, 0), low(&mut d, 1)), ((1, 0x56), (0, 0x56)));
+        assert_eq!(health(&mut d), [0x8b, 0, 0, 0, 0, 1, 0x5c, 1]);
+        // Neither a command nor a doorbell does anything, nor is it held against the guest.
+        d.bar_write(0, 0x18, &u32::MAX.to_be_bytes());
+        d.bar_write(0, 0x40_800, &[0; 8]);
+        let a = &d.guests[0].activity;
+        assert_eq!((a.commands, a.bad_deliveries, a.stray_doorbells), (0, 0, 0));
+        // A write that does not ask for the interface does not wake it.
+        d.bar_write(0, 0x14, &0x1700u32.to_be_bytes());
+        assert_eq!(low(&mut d, 0).0, 1);
+        d.bar_write(0, 0x10, &[0, 0, 0, 0, 0, 0, 0x10, 0]);
+        assert_eq!((low(&mut d, 0), health(&mut d)), ((0, 0x56), [0; 8]));
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub struct Removal {
 pub enum DropCause {
     /// The guest or its function was reset.
     Reset,
+    /// The adapter failed, on command.
+    Fatal,
     /// The guest's QEMU went, or was given up.
     Gone,
 }

@@ -9,9 +9,10 @@ use mlx5_model::{
     command::opcode::Opcode,
     device::Device,
     fields::{
-        command_entry, command_in, command_out, cqc, eqc, mailbox, mkc, qpc, srq_next, wqe_data, xrc_srqc,
+        command_entry, command_in, command_out, cqc, create_eq_in, eqc, eqe, mailbox, mkc, qpc, srq_next,
+        wqe_data, xrc_srqc,
     },
-    hw::{ANY_QPN, AccessMode, ReceiveQueueType, Service},
+    hw::{ANY_QPN, AccessMode, EventType, ReceiveQueueType, Service},
 };
 
 pub const MEMORY: u64 = 8 << 20;
@@ -90,6 +91,38 @@ impl Rig {
             rig.eqn[g] = rig.made(g, Opcode::CREATE_EQ, &eq);
         }
         rig
+    }
+
+    /// An event queue of 64 entries for everything but completions and commands.
+    pub fn async_eq(&mut self, guest: usize) -> Queue {
+        let buffer = self.alloc(guest, 0x1000);
+        let mut input = vec![0; 272];
+        command_in::OPCODE.set(&mut input, Opcode::CREATE_EQ as u64);
+        create_eq_in::EVENT_BITMASK.set(&mut input, !(1 << 0 | 1 << 0xa));
+        eqc::LOG_EQ_SIZE.within(16).set(&mut input, 6);
+        eqc::UAR_PAGE.within(16).set(&mut input, self.uar[guest].into());
+        input.extend_from_slice(&buffer.to_be_bytes());
+        // What is in no round yet has the other owner bit.
+        self.write(guest, buffer, &[0xff; 0x1000]);
+        let out = self.raw(guest, &input, 16);
+        assert_eq!(command_out::STATUS.get(&out), 0);
+        Queue { number: command_out::OBJECT.get32(&out), buffer, doorbell: 0 }
+    }
+
+    /// What is in such a queue, of its first round: type, subtype, and the QP, SRQ, CQ or port.
+    pub fn events(&self, guest: usize, eq: &Queue) -> Vec<(u64, u64, u64)> {
+        (0..64)
+            .map(|n| self.read::<64>(guest, eq.buffer + n * 64))
+            .take_while(|e| eqe::OWNER.get(e) == 0)
+            .map(|e| {
+                let number = match EventType::from_number(eqe::TYPE.get(&e)).unwrap() {
+                    EventType::CqError => eqe::CQ_ERROR_CQN,
+                    EventType::PortChange => eqe::PORT,
+                    _ => eqe::RESOURCE,
+                };
+                (eqe::TYPE.get(&e), eqe::SUB_TYPE.get(&e), number.get(&e))
+            })
+            .collect()
     }
 
     pub fn alloc(&mut self, guest: usize, bytes: u64) -> u64 {
