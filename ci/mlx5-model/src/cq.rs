@@ -61,7 +61,8 @@ impl Completion {
 
     /// Why the work request failed.
     pub fn syndrome(self, syndrome: WqeSyndrome) -> Self {
-        self.with(cqe::SYNDROME, syndrome as u64)
+        let of_receive = cqe::OPCODE.get(&self.bytes) == CompletionOpcode::ResponderError as u64;
+        self.with(cqe::SYNDROME, syndrome as u64).with(cqe::VENDOR_SYNDROME, syndrome.vendor_code(of_receive))
     }
 
     /// Whether the sender asked for an event.

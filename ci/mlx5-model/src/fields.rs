@@ -373,7 +373,7 @@ layout! {
     USER_INDEX 0x108 24 "The user's index of the QP or SRQ."
     IMMEDIATE 0x120 32 "Immediate data; for QP1 the P_Key."
     BYTE_COUNT 0x160 32 "Bytes transferred."
-    VENDOR_SYNDROME 0x1b0 8 "On error: the model's own detail."
+    VENDOR_SYNDROME 0x1b0 8 "On error: the vendor's code for it."
     SYNDROME 0x1b8 8 "On error: why."
     WQE_OPCODE 0x1c0 8 "Requester: what the work request asked for."
     QPN 0x1c8 24 "The QP."

@@ -119,6 +119,29 @@ numbers! {
     FixedKeyList 3 "By a list of keys of one size (not in the model)."
 }
 
+impl WqeSyndrome {
+    /// The vendor's own code beside it, in the completion of a send and in that of a receive. `ERRORS.md` says which
+    /// of them logs of real adapters show; those from 0xe0 are numbers of the model's own.
+    pub fn vendor_code(self, of_receive: bool) -> u8 {
+        match (self, of_receive) {
+            (Self::LocalLength, false) => 0xe0,
+            (Self::LocalLength, true) => 0xe1,
+            (Self::LocalQpOperation, false) => 0xe2,
+            (Self::LocalQpOperation, true) => 0xd6,
+            (Self::LocalProtection, false) => 0x51,
+            (Self::LocalProtection, true) => 0xe3,
+            (Self::Flushed, _) => 0xf9,
+            (Self::BadResponse, _) => 0xe4,
+            (Self::LocalAccess, _) => 0xe5,
+            (Self::RemoteInvalidRequest, _) => 0x8a,
+            (Self::RemoteAccess, _) => 0x88,
+            (Self::RemoteOperation, _) => 0x89,
+            (Self::RetryExceeded, _) => 0x81,
+            (Self::RnrRetryExceeded, _) => 0x87,
+        }
+    }
+}
+
 /// State of a CQ context: the queue overflowed.
 pub const CQ_STATUS_OVERFLOW: u64 = 9;
 /// State of a CQ context: the queue cannot be written.

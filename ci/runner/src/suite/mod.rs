@@ -1,6 +1,7 @@
 //! `ci/lab test`: what needs no device runs on the host, everything else in guests that have one.
 
 mod boots;
+mod causes;
 mod crate_tests;
 mod drivers;
 mod host;
@@ -8,6 +9,7 @@ mod lab_tests;
 mod pyverbs;
 mod tools;
 mod tree;
+mod unittest;
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -119,6 +121,7 @@ fn all(common: &Common) -> Vec<Test> {
     tests.extend(lab_tests::tests());
     tests.extend(tools::tests(common.device));
     tests.extend(pyverbs::tests());
+    tests.extend(causes::tests());
     tests.extend(crate_tests::tests());
     tests.extend(drivers::tests());
     tests

@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
-use super::{Scene, Tally, Test};
+use super::{Scene, Tally, Test, unittest};
 use crate::console;
 use crate::lab::{Ending, Lab};
 
@@ -31,7 +31,8 @@ fn run(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
     let ending = lab.wait(&job, Some(scene.limit))?;
     fs::remove_dir_all(&folder)?;
     let tail = console::tail(&scene.dir.join("err"), 25)?;
-    let tally = read(&scene.text("err")).with_context(|| format!("{ending:?}\n{tail}"))?;
+    let tally = unittest::read(&scene.text("err"), "pyverbs", |reason| reason.contains(ABSENT))
+        .with_context(|| format!("{ending:?}\n{tail}"))?;
     ensure!(ending == Ending::Exited(0) || tally.failed > 0, "{ending:?}\n{tail}");
     Ok(tally)
 }
@@ -60,52 +61,4 @@ fn unpack(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Reads unittest's verbose output: a line for each test, ending in its result.
-fn read(output: &str) -> Result<Tally> {
-    let ran: u32 = output
-        .lines()
-        .find_map(|line| line.strip_prefix("Ran ")?.split(' ').next()?.parse().ok())
-        .context("the tests did not run to their end")?;
-    let mut tally = Tally::default();
-    for line in output.lines() {
-        if line.ends_with("... ok") {
-            tally.passed += 1;
-        } else if line.ends_with("... FAIL") || line.ends_with("... ERROR") {
-            tally.failed += 1;
-        } else if let Some((test, reason)) = line.split_once("... skipped ") {
-            if !reason.contains(ABSENT) {
-                bail!("a test was skipped that must run: {}: {reason}", test.trim());
-            }
-            tally.skipped.push(format!("pyverbs {}: {reason}", test.split(' ').next().unwrap_or(test)));
-        }
-    }
-    let counted = tally.passed + tally.failed + tally.skipped.len() as u32;
-    ensure!(counted == ran, "{ran} tests ran, the results of {counted} were found");
-    ensure!(tally.passed > 0 || tally.failed > 0, "no test ran");
-    Ok(tally)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GOOD: &str = "test_a (tests.test_x.T) ... ok\ntest_odp (tests.test_odp.T) ... skipped 'ODP is not supported'\n\
-                        ----\nRan 2 tests in 1.5s\n\nOK (skipped=1)\n";
-
-    #[test]
-    fn results_are_counted() {
-        let tally = read(GOOD).unwrap();
-        assert_eq!((tally.passed, tally.failed, tally.skipped.len()), (1, 0, 1));
-        let tally = read(&GOOD.replace("... ok", "... FAIL")).unwrap();
-        assert_eq!((tally.passed, tally.failed), (0, 1));
-    }
-
-    #[test]
-    fn what_must_run_may_not_skip() {
-        assert!(read(&GOOD.replace("ODP is", "XRC is")).is_err());
-        assert!(read(&GOOD.replace("... ok", "... odd")).is_err());
-        assert!(read("Traceback").is_err());
-    }
 }

@@ -1,0 +1,120 @@
+//! Each error, event and fault by its cause, seen by programs: Python on the stock libibverbs. What they must see stands
+//! in `ci/mlx5-model/ERRORS.md`; the tests read it there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Scene, Tally, Test, unittest};
+use crate::console;
+use crate::lab::{Ending, Lab};
+
+/// Where the tests and the table are in the project.
+const TESTS: &str = "ci/runner/guest/causes";
+const TABLE: &str = "ci/mlx5-model/ERRORS.md";
+/// What the tests have in common, which holds none.
+const COMMON: &str = "bench.py";
+/// The system's own, whose modules python3-pyverbs brings; another may come first in PATH.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// The files of tests, each of them a test of the suite.
+const MODULES: &[&str] = &["keys"];
+
+pub fn tests() -> Vec<Test> {
+    let table = Test::host("causes are listed", 60, |scene| listed(&scene.paths.project));
+    let each = |module: &&'static str| {
+        let module = *module;
+        Test::guest(&format!("causes/{module}"), 300, move |lab, scene| run(lab, scene, module))
+    };
+    std::iter::once(table).chain(MODULES.iter().map(each)).collect()
+}
+
+fn run(lab: &mut Lab, scene: &Scene, module: &str) -> Result<Tally> {
+    let folder = scene.paths.project.join(TESTS);
+    // Without -B the interpreter writes its own files beside them.
+    let argv = [PYTHON, "-B", "-m", "unittest", "-v", module].map(Into::into).into();
+    let job = lab.start_in(argv, &folder, Box::new(scene.log("out")?), Box::new(scene.log("err")?))?;
+    job.end_input()?;
+    let ending = lab.wait(&job, Some(scene.limit))?;
+    let tail = console::tail(&scene.dir.join("err"), 25)?;
+    let tally = unittest::read(&scene.text("err"), module, |_| false)
+        .with_context(|| format!("{ending:?}\n{tail}"))?;
+    ensure!(ending == Ending::Exited(0) || tally.failed > 0, "{ending:?}\n{tail}");
+    Ok(tally)
+}
+
+/// Every test has its row in the table, every row its test, and every file of tests is run.
+fn listed(project: &Path) -> Result<Tally> {
+    let tests = written(&project.join(TESTS))?;
+    let table = fs::read_to_string(project.join(TABLE)).context(TABLE)?;
+    let rows = named(&table);
+    let missing: Vec<_> = tests.difference(&rows).cloned().collect();
+    ensure!(missing.is_empty(), "{TABLE} has no row for {}", missing.join(", "));
+    let invented: Vec<_> = rows.difference(&tests).cloned().collect();
+    ensure!(invented.is_empty(), "{TABLE} names tests that do not exist: {}", invented.join(", "));
+    ensure!(!rows.is_empty(), "{TABLE} names no test");
+    for test in &tests {
+        let module = test.split('.').next().unwrap_or_default();
+        ensure!(MODULES.contains(&module), "{TESTS}/{module}.py is not run");
+    }
+    Ok(Tally::ONE)
+}
+
+/// The tests in the folder's files, as `file.name`.
+fn written(folder: &Path) -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|ext| ext != "py") || path.ends_with(COMMON) {
+            continue;
+        }
+        let module = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path)?;
+        found.extend(text.lines().filter_map(|line| {
+            let (name, _) = line.trim_start().strip_prefix("def test_")?.split_once('(')?;
+            Some(format!("{module}.{name}"))
+        }));
+    }
+    Ok(found)
+}
+
+/// The tests that the table's last column names: code, with a dot in it.
+fn named(table: &str) -> BTreeSet<String> {
+    let cells =
+        table.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.rsplit(" | ").next());
+    let tests = cells.filter_map(|cell| cell.strip_prefix('`')?.strip_suffix('`'));
+    tests.filter(|test| test.contains('.')).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(tests: &str, table: &str) -> Result<Tally> {
+        let dir = tempfile::tempdir()?;
+        for folder in [TESTS, "ci/mlx5-model"] {
+            fs::create_dir_all(dir.path().join(folder))?;
+        }
+        fs::write(dir.path().join(TESTS).join("keys.py"), tests)?;
+        fs::write(dir.path().join(TESTS).join(COMMON), "def test_none(self):\n")?;
+        fs::write(dir.path().join(TABLE), table)?;
+        listed(dir.path())
+    }
+
+    #[test]
+    fn tests_and_rows_belong_together() {
+        let test = "class A:\n    def test_a(self):\n        pass\n";
+        assert!(tree(test, "| cause | test |\n|---|---|\n| x | `keys.a` |\n").is_ok());
+        assert!(tree(test, "| x | `keys.b` |\n").is_err());
+        assert!(tree(test, "| x | `keys.a` |\n| x | `keys.b` |\n").is_err());
+        assert!(tree(test, "").is_err());
+        assert!(tree("", "").is_err());
+    }
+
+    #[test]
+    fn the_projects_own_are_complete() {
+        listed(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))).unwrap();
+    }
+}
