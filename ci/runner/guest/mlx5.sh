@@ -1,10 +1,11 @@
 #!/bin/sh
 # Runs in the guest, once, before any command: loads the mlx5 drivers and brings up IPoIB.
-#   mlx5.sh KERNEL_ROOT SELF_ADDR SELF_RDMA_ADDR
+#   mlx5.sh KERNEL_ROOT SELF_ADDR SELF_RDMA_ADDR ethernet|lo
 set -eu
 root=$1
 self=$2
 rdma=$3
+carrier=$4
 
 load() {
     # The host's own module configuration is about the host's hardware.
@@ -13,8 +14,6 @@ load() {
 load mlx5_core ib_uverbs rdma_ucm ib_umad ib_ipoib mlx5_ib
 
 ip link set lo up
-ip addr add "$self/32" dev lo
-
 wait_for() {
     what=$1
     shift
@@ -29,13 +28,22 @@ wait_for() {
     done
 }
 interface() {
-    for path in /sys/class/net/ib*; do
+    name=
+    for path in /sys/class/net/"$1"*; do
         [ -e "$path" ] && name=${path##*/}
     done
-    [ -n "${name:-}" ]
+    [ -n "$name" ]
 }
+if [ "$carrier" = ethernet ]; then
+    load virtio_net
+    wait_for 'an Ethernet interface' interface eth
+    ip addr add "$self/24" dev "$name"
+    ip link set "$name" up
+else
+    ip addr add "$self/32" dev lo
+fi
 wait_for 'the uverbs device' test -c /dev/infiniband/uverbs0
-wait_for 'an IPoIB interface' interface
+wait_for 'an IPoIB interface' interface ib
 ip addr add "$rdma/24" dev "$name"
 ip link set "$name" up
 # The carrier follows the multicast join, so it shows that subnet administration answers as well.

@@ -6,10 +6,16 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::device::Device;
+use crate::control::{Action, At, Faults};
+use crate::device::{Device, MOST_NODES};
 use crate::environment;
 use crate::host::kvm::{Accel, Wish};
 use crate::host::{Versions, kernel, rdma_core};
+
+/// Seconds that a guest may take to be up, on a busy machine and under emulation.
+const BOOT: u64 = 180;
+/// The same for each guest more, since they share the machine.
+const BOOT_MORE: u64 = 60;
 
 /// Runs commands on a machine that has an XRC device: a guest of the lab's own.
 #[derive(Debug, Parser)]
@@ -48,9 +54,15 @@ pub struct Common {
     #[arg(long, global = true, value_name = "S")]
     pub timeout: Option<u64>,
 
-    /// Seconds that a guest may take to be up
-    #[arg(long, global = true, value_name = "S", default_value = "180")]
-    pub boot_timeout: u64,
+    /// Guests on one device model: their ports are on one InfiniBand fabric, and they share an Ethernet (run, shell,
+    /// demo; of each test it is known)
+    #[arg(long, global = true, value_name = "N", default_value = "1",
+          value_parser = clap::value_parser!(u8).range(1..=i64::from(MOST_NODES)))]
+    pub guests: u8,
+
+    /// Seconds that the guests may take to be up (180, and 60 for each after the first)
+    #[arg(long, global = true, value_name = "S")]
+    pub boot_timeout: Option<u64>,
 
     /// What the guest runs on
     #[arg(long, global = true, value_enum, default_value = "auto")]
@@ -67,8 +79,9 @@ impl Common {
         Versions { kernel: self.kernel.clone(), rdma_core: self.rdma_core.clone() }
     }
 
-    pub fn boot_limit(&self) -> Duration {
-        seconds(self.boot_timeout)
+    /// The time that so many guests have to be up.
+    pub fn boot_limit(&self, guests: u8) -> Duration {
+        seconds(self.boot_timeout.unwrap_or(BOOT + BOOT_MORE * u64::from(guests.saturating_sub(1))))
     }
 
     /// The time that a command may take, `default` if the user did not say.
@@ -98,14 +111,32 @@ pub enum Verb {
         #[arg(long)]
         list: bool,
     },
-    /// Run a command in a guest: its output and its exit status come back
+    /// Run a command in a guest, or in all of several at once: its output and its exit status come back
     Run {
+        #[command(flatten)]
+        faults: Faults,
+        /// After S seconds of the command do what `ci/lab control …` would, such as '5 port down --node 1'; may be
+        /// given several times
+        #[arg(long = "at", value_name = "'S ACTION'")]
+        at: Vec<At>,
         /// The command and its arguments, after --
         #[arg(last = true, required = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
     /// An interactive shell in a guest
-    Shell,
+    Shell {
+        /// Of several guests, the one that it runs in
+        #[arg(long, value_name = "N", default_value = "1")]
+        node: u8,
+    },
+    /// Ask a run for a fault or a report while it runs: from the host the latest one, in a guest the guest's own
+    Control {
+        /// The folder of the run, under target/lab/runs
+        #[arg(long, value_name = "DIR")]
+        run: Option<PathBuf>,
+        #[command(subcommand)]
+        action: Action,
+    },
     /// Fetch and build all that the other verbs need
     Setup,
     /// Remove what the lab built and wrote under target/lab
@@ -145,7 +176,7 @@ the like names it. Files that processes open together, such as those of XRC doma
 Variables that a command in the guest finds:
   RDMA_XRC_DEVICE                  the device, for `-d`
   RDMA_XRC_RUN_DIR                 where the command may write
-  NODE                             this guest's number
+  NODE, NODES                      this guest's number, and how many there are
   SELF_ADDR, PEER_ADDR             addresses for plain sockets
   SELF_RDMA_ADDR, PEER_RDMA_ADDR   addresses for the connection manager
   and the caller's own, less what belongs to the host; USER and LOGNAME are root, PATH ends with root's folders.
@@ -188,7 +219,7 @@ mod tests {
         for line in ["lab --device mlx5 --timeout 7 run -- a", "lab run --timeout 7 --device mlx5 -- a"] {
             let cli = parsed(line);
             assert_eq!(cli.common.timeout, Some(7));
-            assert!(matches!(cli.verb, Verb::Run { command } if command == ["a"]));
+            assert!(matches!(cli.verb, Verb::Run { command, .. } if command == ["a"]));
         }
     }
 
@@ -196,7 +227,7 @@ mod tests {
     fn any_number_of_seconds_is_a_time() {
         let most = u64::MAX;
         let common = parsed(&format!("lab --timeout {most} --boot-timeout {most} run -- a")).common;
-        for limit in [common.limit(None).unwrap(), common.boot_limit()] {
+        for limit in [common.limit(None).unwrap(), common.boot_limit(8)] {
             assert!(std::time::Instant::now().checked_add(2 * limit).is_some());
         }
         assert_eq!(parsed("lab --timeout 0 run -- a").common.limit(None), None);
@@ -206,7 +237,9 @@ mod tests {
     fn what_follows_the_dashes_is_the_commands() {
         let cli = parsed("lab run -- a --timeout 7 -- b");
         assert_eq!(cli.common.timeout, None);
-        assert!(matches!(cli.verb, Verb::Run { command } if command == ["a", "--timeout", "7", "--", "b"]));
+        assert!(
+            matches!(cli.verb, Verb::Run { command, .. } if command == ["a", "--timeout", "7", "--", "b"])
+        );
         assert_eq!(status(&Cli::try_parse_from(["lab", "run", "a"]).unwrap_err()), 125);
         assert_eq!(status(&Cli::try_parse_from(["lab", "--help"]).unwrap_err()), 0);
     }

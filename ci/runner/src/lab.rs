@@ -1,36 +1,44 @@
-//! One run: the device, the guest on it, the commands in it, and the verdict on how it went.
+//! One run: the device, the guests on it, the commands in them, and the verdict on how it went.
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::Pid;
+use serde_json::{Value, json};
 use signal_hook::consts::{SIGKILL, SIGTERM};
 
 use crate::cli::Common;
 use crate::console;
-use crate::device::{self, Device, Node};
-use crate::environment;
-use crate::guest::BootConfig;
+use crate::control::{Broker, Power, SOCKET};
+use crate::device::{self, Device, MODEL_CONTROL, Node};
+use crate::ethernet::Switch;
 use crate::guest_view;
-use crate::host::{self, Ground, initramfs};
-use crate::link::{Job, Link, Sink};
+use crate::host::{self, Ground};
+use crate::link::{Job, Sink};
 use crate::machine;
+use crate::node::{Guest, Starting};
 use crate::paths::{FILES, Paths, RunDir, disarm};
 use crate::proc::Process;
-use crate::protocol::{Size, Start};
+use crate::protocol::Size;
 use crate::signals::{self, Interrupted};
+use crate::socket::Stop;
+use crate::verdict::complaints;
 
 /// How long a command may take to end once it was told to.
 const GRACE: Duration = Duration::from_secs(3);
 /// The same, and the guest's time for anything else, once the lab itself was told to stop.
 const HASTE: Duration = Duration::from_secs(2);
-/// How long the guest may take to answer when it has next to nothing to do.
+/// How long a guest may take to answer when it has next to nothing to do.
 const ANSWER: Duration = Duration::from_secs(20);
+/// The same for each guest more that the host has to carry.
+const ANSWER_MORE: Duration = Duration::from_secs(10);
 /// How long one look for the end of a command lasts.
-const GLANCE: Duration = Duration::from_millis(50);
+pub const GLANCE: Duration = Duration::from_millis(50);
 /// Lines of a log that an error shows.
-const TAIL: usize = 25;
+pub const TAIL: usize = 25;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,28 +46,33 @@ pub enum Ending {
     Exited(i32),
     TimedOut,
     Interrupted(Interrupted),
+    /// Its guest was killed on command.
+    Killed,
+    /// Its guest is gone, and nobody asked for that.
+    Lost,
 }
 
-/// A guest that is up, with what belongs to it.
+/// Guests that are up, with what belongs to them.
 pub struct Lab {
     pub paths: Paths,
     pub device: Device,
     pub run: RunDir,
     pub ground: Ground,
-    /// The guest's kernel.
+    /// The guests' kernel.
     pub release: String,
-    node: Node,
-    link: Link,
-    qemu: Process,
+    /// Node 1 first.
+    guests: Vec<Guest>,
+    power: Arc<Power>,
+    broker: Arc<Broker>,
+    ethernet: Option<Switch>,
     model: Option<Process>,
-    /// It was found to answer no more.
-    hangs: bool,
+    _stop: Stop,
 }
 
-/// Boots a guest, gives it to `work`, switches it off and judges the run. The number is a status for the shell: that
-/// of `work`, unless the kernel or the model complained. What they complained about is said before anything else.
-/// `argv` is a command whose words may name files that the guest must see.
-pub fn with_guest(
+/// Boots guests, as many as the command line says, gives them to `work`, switches them off and judges the run. The
+/// number is a status for the shell: that of `work`, unless a kernel or the model complained. What they complained
+/// about is said before anything else. `argv` is a command whose words may name files that the guests must see.
+pub fn with_guests(
     paths: &Paths,
     common: &Common,
     argv: &[OsString],
@@ -67,13 +80,14 @@ pub fn with_guest(
 ) -> Result<i32> {
     let ground = host::prepare(paths, &common.versions(), common.accel)?;
     let run = RunDir::create(paths)?;
-    with_guest_in(paths, common, ground, run, argv, work)
+    with_guests_in(paths, common, common.guests, ground, run, argv, work)
 }
 
-/// The same, on ground that is prepared already and in a folder that is there already.
-pub fn with_guest_in(
+/// The same with so many guests, on ground that is prepared already and in a folder that is there already.
+pub fn with_guests_in(
     paths: &Paths,
     common: &Common,
+    count: u8,
     ground: Ground,
     run: RunDir,
     argv: &[OsString],
@@ -83,22 +97,25 @@ pub fn with_guest_in(
         common.device.build(paths)?;
     }
     let folder = run.path.clone();
-    let (outcome, node) = match Lab::boot(paths, common, ground, run, argv) {
-        Ok(mut lab) => {
-            let outcome = work(&mut lab);
-            let node = lab.node;
-            lab.switch_off();
-            (outcome, node)
-        }
-        Err(error) => (Err(error), Node::ALONE),
-    };
+    let outcome = Lab::boot(paths, common, count, ground, run, argv).and_then(|mut lab| {
+        // A guest that is gone is a failure, even if all commands had ended by then.
+        let outcome = work(&mut lab).and_then(|status| lab.check().map(|()| status));
+        lab.switch_off();
+        outcome
+    });
     // What only this boot could use; the logs stay.
-    for name in [machine::initramfs(node), machine::agent_socket(node), common.device.socket(node)] {
+    let sockets = [SOCKET, MODEL_CONTROL].map(str::to_owned);
+    let of_node = |node| {
+        let names =
+            [machine::initramfs, machine::agent_socket, machine::control_socket, machine::ethernet_socket];
+        names.map(|name| name(node)).into_iter().chain([common.device.socket(node)])
+    };
+    for name in Node::all(count).flat_map(of_node).chain(sockets) {
         let _ = std::fs::remove_file(folder.join(name));
     }
-    let mut complaints = complaints(&folder, node, outcome.is_ok());
+    let mut complaints = complaints(&folder, count, outcome.is_ok());
     if let Err(error) = disarm(&folder.join(FILES)) {
-        complaints.push(("the lab", format!("what the guest left can't be made harmless: {error}")));
+        complaints.push(("the lab".to_owned(), format!("what a guest left can't be made harmless: {error}")));
     }
     for (who, text) in &complaints {
         crate::report::quote(&format!("{who} complained:"), text);
@@ -115,119 +132,124 @@ pub fn with_guest_in(
     }
 }
 
-/// What the kernel and the model complained about, and who did. After a guest that was `up` their logs must be there:
-/// without them nobody knows.
-fn complaints(run: &Path, node: Node, up: bool) -> Vec<(&'static str, String)> {
-    type Find = fn(&str) -> Vec<String>;
-    let logs: [(_, _, Find); 2] = [
-        (machine::console_log(node), "the guest's kernel", console::kernel_complaints),
-        (device::MODEL_LOG.to_owned(), "the device model", console::panics),
-    ];
-    let mut all = Vec::new();
-    for (name, who, find) in logs {
-        match console::read_whole(&run.join(&name)) {
-            Ok(log) => all.extend(find(&log).into_iter().map(|text| (who, text))),
-            Err(error) if up => all.push(("the lab", format!("{name} can't be read: {error}"))),
-            // A boot that failed early has an error of its own.
-            Err(_) => {}
-        }
-    }
-    all
-}
-
 impl Lab {
-    fn boot(paths: &Paths, common: &Common, ground: Ground, run: RunDir, argv: &[OsString]) -> Result<Lab> {
-        let (device, node) = (common.device, Node::ALONE);
-        let until = Instant::now() + common.boot_limit();
-        let mut step = crate::report::Step::on_terminal("booting the guest");
+    fn boot(
+        paths: &Paths,
+        common: &Common,
+        count: u8,
+        ground: Ground,
+        run: RunDir,
+        argv: &[OsString],
+    ) -> Result<Lab> {
+        let device = common.device;
+        let limit = common.boot_limit(count);
+        let until = Instant::now() + limit;
+        let what =
+            if count == 1 { "booting the guest".to_owned() } else { format!("booting {count} guests") };
+        let mut step = crate::report::Step::on_terminal(&what);
+        run.make_files(count)?;
         let named: Vec<OsString> = argv.iter().cloned().chain([ground.kernel.root.clone().into()]).collect();
-        let config = BootConfig {
-            probe: false,
-            layer: ground.rdma_core.root.is_some(),
-            modules: Vec::new(),
-            shown: guest_view::shown(paths, &std::env::current_dir()?, &named)
-                .into_iter()
-                .map(Into::into)
-                .collect(),
-            run_dir: run.files().into(),
-            hostname: format!("node{}", node.number),
-        };
-        initramfs::write(&run.file(&machine::initramfs(node)), &ground.kernel, config)?;
-        let model = device.start(paths, &run)?;
-        let mut qemu = machine::start(&ground, device, &run, node)?;
-        let (link, hello) = loop {
-            match Link::connect(&run.path, &machine::agent_socket(node)) {
-                Ok(connected) => break connected,
-                Err(error) => {
-                    if qemu.ended()?.is_some() || Instant::now() > until {
-                        let said = console::tail(&run.file(&machine::qemu_log(node)), TAIL)?;
-                        return Err(error.context(format!("QEMU does not start:\n{said}")));
-                    }
-                }
-            }
-            signals::check()?;
-            std::thread::sleep(Duration::from_millis(10));
-        };
+        let shown = guest_view::shown(paths, &std::env::current_dir()?, &named);
+        let shown: Vec<OsString> = shown.into_iter().map(Into::into).collect();
+        let ethernet = (count > 1).then(|| Switch::start(&run.path, count)).transpose()?;
+        let model = device.start(paths, &run, count)?;
+        let starting = Node::all(count).map(|node| Starting::begin(&ground, device, &run, node, &shown));
+        let starting = starting.collect::<Result<Vec<_>>>()?;
+        let processes: Vec<Pid> = starting.iter().map(|one| one.qemu.pid()).collect();
+        let power = Arc::new(Power::new(&processes)?);
+        let guests = starting.into_iter().map(|one| one.connect(&run, until));
+        let guests = guests.collect::<Result<Vec<_>>>()?;
+        let broker = Broker::new(&run.path, power.clone());
+        let stop = Stop::default();
+        broker.listen(&stop)?;
+        for node in Node::all(count) {
+            broker.serve_guest(node)?;
+        }
         let mut lab = Lab {
             paths: paths.clone(),
             device,
             run,
             ground,
             release: String::new(),
-            node,
-            link,
-            qemu,
+            guests,
+            power,
+            broker,
+            ethernet,
             model,
-            hangs: false,
+            _stop: stop,
         };
-        lab.release = loop {
-            if let Ok(release) = hello.recv_timeout(GLANCE) {
-                break release;
-            }
-            lab.check()?;
-            signals::check()?;
-            if Instant::now() > until {
-                bail!(
-                    "the guest was not up after {} s. {}",
-                    common.boot_limit().as_secs(),
-                    lab.console_tail()
-                );
-            }
-        };
+        lab.await_agents(until, limit)?;
         step.at("bringing up the device");
         lab.bring_up(until)?;
         step.clear();
         Ok(lab)
     }
 
+    fn await_agents(&mut self, until: Instant, limit: Duration) -> Result<()> {
+        while let Some(guest) = self.guests.iter_mut().find(|guest| guest.release.is_none()) {
+            if !guest.is_up() && Instant::now() > until {
+                let (name, console) = (guest.name(), guest.console_tail(&self.run));
+                bail!("{name} was not up after {} s. {console}", limit.as_secs());
+            }
+            self.check()?;
+            signals::check()?;
+        }
+        self.release = self.guests.iter().find_map(|guest| guest.release.clone()).unwrap_or_default();
+        Ok(())
+    }
+
     fn bring_up(&mut self, until: Instant) -> Result<()> {
-        let (script, arguments) = self.device.bring_up(&self.ground.kernel.root, self.node);
-        let mut argv: Vec<OsString> = ["/bin/sh", "-c", script, "bring-up"].map(Into::into).into();
-        argv.extend(arguments);
-        let log = self.run.log("bring-up.log")?;
-        let job = self.start_in(argv, Path::new("/"), Box::new(log.try_clone()?), Box::new(log))?;
-        job.end_input()?;
-        match self.wait(&job, Some(until.saturating_duration_since(Instant::now())))? {
-            Ending::Exited(0) => Ok(()),
-            Ending::Interrupted(signal) => Err(signal.into()),
-            ending => {
-                let said = console::tail(&self.run.file("bring-up.log"), TAIL)?;
-                bail!(
-                    "the device does not come up in the guest ({ending:?}):\n{said}\n{}",
-                    self.console_tail()
-                )
+        let mut jobs = Vec::new();
+        for guest in &self.guests {
+            let (script, arguments) = self.device.bring_up(&self.ground.kernel.root, guest.node);
+            let mut argv: Vec<OsString> = ["/bin/sh", "-c", script, "bring-up"].map(Into::into).into();
+            argv.extend(arguments);
+            let log = self.run.log(&machine::bring_up_log(guest.node))?;
+            let (out, err) = (Box::new(log.try_clone()?), Box::new(log));
+            let job = guest.start((self.device, &self.run), argv, Path::new("/"), None, out, err)?;
+            job.end_input()?;
+            jobs.push(job);
+        }
+        let endings = self.wait_all(&jobs, Some(until.saturating_duration_since(Instant::now())))?;
+        for (guest, ending) in self.guests.iter().zip(endings) {
+            match ending {
+                Ending::Exited(0) => {}
+                Ending::Interrupted(signal) => return Err(signal.into()),
+                ending => {
+                    let said = console::tail(&self.run.file(&machine::bring_up_log(guest.node)), TAIL)?;
+                    let (name, console) = (guest.name(), guest.console_tail(&self.run));
+                    bail!("the device does not come up in {name} ({ending:?}):\n{said}\n{console}")
+                }
             }
         }
+        Ok(())
     }
 
-    /// The environment of a command.
-    fn environment(&self) -> Vec<(OsString, OsString)> {
-        environment::for_guest(std::env::vars_os(), &self.device.variables(self.node, &self.run))
+    /// How many guests there are.
+    pub fn count(&self) -> u8 {
+        self.guests.len() as u8
     }
 
-    /// What a command finds in its environment under one of the lab's own names.
+    fn guest(&self, node: u8) -> Result<&Guest> {
+        let found = usize::from(node).checked_sub(1).and_then(|at| self.guests.get(at));
+        found.with_context(|| {
+            format!("there is no node {node}: this run has nodes 1 to {}", self.guests.len())
+        })
+    }
+
+    fn guest_mut(&mut self, node: u8) -> Result<&mut Guest> {
+        self.guest(node)?;
+        Ok(&mut self.guests[usize::from(node) - 1])
+    }
+
+    /// What a command on node 1 finds in its environment under one of the lab's own names.
     pub fn variable(&self, name: &str) -> Result<String> {
-        let all = self.device.variables(self.node, &self.run);
+        self.variable_on(1, name)
+    }
+
+    /// The same of any node.
+    pub fn variable_on(&self, node: u8, name: &str) -> Result<String> {
+        let all = self.device.variables(self.guest(node)?.node, &self.run);
         let found = all.into_iter().find(|(known, _)| known == name);
         let value = found.with_context(|| format!("the lab sets no {name}"))?.1;
         value
@@ -235,141 +257,226 @@ impl Lab {
             .map_err(|value| anyhow::anyhow!("{name} is not text: {}", value.to_string_lossy()))
     }
 
-    /// Starts a command in the caller's directory.
+    /// Starts a command on node 1, in the caller's directory.
     pub fn start(&self, argv: Vec<OsString>, out: Sink, err: Sink) -> Result<Job> {
-        self.start_in(argv, &std::env::current_dir()?, out, err)
+        self.start_on(1, argv, out, err)
     }
 
-    /// Starts a command in a directory of the host's.
+    /// The same on any node.
+    pub fn start_on(&self, node: u8, argv: Vec<OsString>, out: Sink, err: Sink) -> Result<Job> {
+        let cwd = std::env::current_dir()?;
+        self.guest(node)?.start((self.device, &self.run), argv, &cwd, None, out, err)
+    }
+
+    /// Starts a command on node 1 in a directory of the host's.
     pub fn start_in(&self, argv: Vec<OsString>, cwd: &Path, out: Sink, err: Sink) -> Result<Job> {
-        let start = Start { argv, env: self.environment(), cwd: cwd.into(), terminal: None };
-        self.link.start(start, out, err)
+        self.guest(1)?.start((self.device, &self.run), argv, cwd, None, out, err)
     }
 
     /// Starts a command on a terminal of its own.
-    pub fn start_on_terminal(&self, argv: Vec<OsString>, size: Size, out: Sink) -> Result<Job> {
-        let cwd = std::env::current_dir()?.into();
-        let start = Start { argv, env: self.environment(), cwd, terminal: Some(size) };
-        self.link.start(start, out, Box::new(std::io::sink()))
+    pub fn start_on_terminal(&self, node: u8, argv: Vec<OsString>, size: Size, out: Sink) -> Result<Job> {
+        let cwd = std::env::current_dir()?;
+        let err = Box::new(std::io::sink());
+        self.guest(node)?.start((self.device, &self.run), argv, &cwd, Some(size), out, err)
     }
 
-    /// Waits for a command's end, hears Ctrl-C, and notices when the guest or the model dies meanwhile.
+    /// Asks for a fault or a report, as over the control socket.
+    pub fn ask(&self, request: &Value) -> Result<Value> {
+        self.broker.ask(request)
+    }
+
+    /// Who answers such requests.
+    pub fn broker(&self) -> Arc<Broker> {
+        self.broker.clone()
+    }
+
+    /// Waits for a command's end, hears Ctrl-C, and notices when its guest or the model dies meanwhile.
     pub fn wait(&mut self, job: &Job, limit: Option<Duration>) -> Result<Ending> {
+        let endings = self.wait_all(std::slice::from_ref(job), limit)?;
+        endings.first().copied().context("no command to wait for")
+    }
+
+    /// The same for several commands, side by side. One whose guest dies does not end the others, unless it is the
+    /// only one.
+    pub fn wait_all(&mut self, jobs: &[Job], limit: Option<Duration>) -> Result<Vec<Ending>> {
         let until = limit.map(|limit| Instant::now() + limit);
+        let mut endings: Vec<Option<Ending>> = vec![None; jobs.len()];
         loop {
-            if let Some(status) = self.look(job)? {
-                return Ok(Ending::Exited(status));
+            for (job, ending) in jobs.iter().zip(&mut endings).filter(|(_, ending)| ending.is_none()) {
+                *ending = match self.peek(job) {
+                    Err(error) if jobs.len() > 1 => {
+                        self.check_model()?;
+                        crate::report::say(&format!("{error:#}"));
+                        Some(Ending::Lost)
+                    }
+                    other => other?,
+                };
             }
-            if let Some(signal) = signals::pending() {
-                self.end(job, signal.0)?;
-                return Ok(Ending::Interrupted(signal));
+            if endings.iter().all(Option::is_some) {
+                return Ok(endings.into_iter().flatten().collect());
             }
-            if until.is_some_and(|until| Instant::now() >= until) {
-                self.end(job, SIGTERM)?;
-                return Ok(Ending::TimedOut);
+            let signal = signals::pending();
+            if signal.is_some() || until.is_some_and(|until| Instant::now() >= until) {
+                let left = jobs.iter().zip(&endings).filter(|(_, ending)| ending.is_none());
+                let left: Vec<&Job> = left.map(|(job, _)| job).collect();
+                self.end_all(&left, signal.map_or(SIGTERM, |signal| signal.0))?;
+                let ending = signal.map_or(Ending::TimedOut, Ending::Interrupted);
+                return Ok(endings.into_iter().map(|known| known.unwrap_or(ending)).collect());
             }
+            std::thread::sleep(GLANCE);
         }
     }
 
     /// Looks once, for a moment, whether a command has ended; an error if it can't end well any more.
-    pub fn look(&mut self, job: &Job) -> Result<Option<i32>> {
-        match job.ended(GLANCE) {
-            Ok(None) => self.check().map(|()| None),
-            Ok(ended) => Ok(ended),
-            Err(error) => {
-                // Who died says more than that somebody did; give the processes a moment to be dead.
-                std::thread::sleep(Duration::from_millis(300));
-                self.check()?;
-                Err(error)
+    pub fn look(&mut self, job: &Job) -> Result<Option<Ending>> {
+        match self.peek(job)? {
+            None => {
+                std::thread::sleep(GLANCE);
+                Ok(None)
             }
+            ended => Ok(ended),
         }
+    }
+
+    /// The same without a moment's wait.
+    fn peek(&mut self, job: &Job) -> Result<Option<Ending>> {
+        let ended = job.ended(Duration::ZERO);
+        if let Ok(Some(status)) = ended {
+            return Ok(Some(Ending::Exited(status)));
+        }
+        if self.power.is_killed(job.node()) {
+            return Ok(Some(Ending::Killed));
+        }
+        if ended.is_err() {
+            // Who died says more than that somebody did; give the processes a moment to be dead.
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        self.check_model()?;
+        let Lab { guests, run, .. } = self;
+        let at = usize::from(job.node()).saturating_sub(1);
+        guests.get_mut(at).map_or(Ok(()), |guest| guest.check(run))?;
+        ended.map(|_| None)
     }
 
     /// Ends a command, gently first. Whoever told the lab to stop does not wait for long, and hears of nothing else.
     pub fn end(&mut self, job: &Job, signal: i32) -> Result<()> {
-        let ended = self.try_end(job, signal);
+        self.end_all(&[job], signal)
+    }
+
+    /// The same for several.
+    pub fn end_all(&mut self, jobs: &[&Job], signal: i32) -> Result<()> {
+        let ended = self.try_end(jobs, signal);
         ended.map_err(|error| signals::pending().map_or(error, Into::into))
     }
 
-    fn try_end(&mut self, job: &Job, signal: i32) -> Result<()> {
-        for (signal, patience) in [(signal, GRACE), (SIGKILL, ANSWER)] {
-            job.signal(signal)?;
-            if signal == SIGKILL {
-                // It may also be that nobody reads what it wrote.
-                job.abandon()?;
+    fn try_end(&mut self, jobs: &[&Job], signal: i32) -> Result<()> {
+        let mut left = jobs.to_vec();
+        for job in jobs {
+            // A guest that stands still can't end anything.
+            let _ = self.power.thaw(job.node());
+        }
+        for (signal, patience) in [(signal, GRACE), (SIGKILL, self.answer())] {
+            for job in &left {
+                if self.power.is_killed(job.node()) {
+                    continue;
+                }
+                job.signal(signal)?;
+                if signal == SIGKILL {
+                    // It may also be that nobody reads what it wrote.
+                    job.abandon()?;
+                }
             }
             let began = Instant::now();
             while began.elapsed() < signals::pending().map_or(patience, |_| patience.min(HASTE)) {
-                if self.look(job)?.is_some() {
+                let mut still = Vec::new();
+                for job in left {
+                    // Of several, one whose guest is gone has ended as well.
+                    match self.peek(job) {
+                        Ok(None) => still.push(job),
+                        Err(error) if jobs.len() == 1 => return Err(error),
+                        _ => {}
+                    }
+                }
+                left = still;
+                if left.is_empty() {
                     return Ok(());
                 }
+                std::thread::sleep(GLANCE);
             }
         }
-        self.hangs = true;
-        bail!("the guest hangs: it does not end a command that was killed. {}", self.console_tail())
+        let mut said = Vec::new();
+        for job in left {
+            let console = self.guest(job.node())?.console_tail(&self.run);
+            let guest = self.guest_mut(job.node())?;
+            guest.hangs = true;
+            let name = guest.name();
+            said.push(format!("{name} hangs: it does not end a command that was killed. {console}"));
+        }
+        bail!("{}", said.join("\n"))
     }
 
-    /// An error if the guest or the model has died.
+    /// The time that a guest has for an answer.
+    fn answer(&self) -> Duration {
+        ANSWER + ANSWER_MORE * u32::from(self.count().saturating_sub(1))
+    }
+
+    /// An error if the model has died, or a guest that was not killed on command.
     pub fn check(&mut self) -> Result<()> {
-        if let Some(model) = &mut self.model {
-            if let Some(status) = model.ended()? {
-                let said = console::tail(&self.run.file(device::MODEL_LOG), TAIL)?;
-                bail!("{} ended while the guest ran ({status}):\n{said}", model.name);
-            }
-        }
-        if let Some(status) = self.qemu.ended()? {
-            let said = console::tail(&self.run.file(&machine::qemu_log(self.node)), 5)?;
-            bail!(
-                "the guest ended ({} ended with {status}). {}\n{said}",
-                self.qemu.name,
-                self.console_tail()
-            );
+        self.check_model()?;
+        let Lab { guests, run, power, .. } = self;
+        let mut own = guests.iter_mut().filter(|guest| !power.is_killed(guest.node.number));
+        own.try_for_each(|guest| guest.check(run))
+    }
+
+    fn check_model(&mut self) -> Result<()> {
+        let Some(model) = &mut self.model else { return Ok(()) };
+        if let Some(status) = model.ended()? {
+            let said = console::tail(&self.run.file(device::MODEL_LOG), TAIL)?;
+            bail!("{} ended while the guest ran ({status}):\n{said}", model.name);
         }
         Ok(())
     }
 
-    fn console_tail(&self) -> String {
-        let log = self.run.file(&machine::console_log(self.node));
-        let tail = console::tail(&log, TAIL).unwrap_or_default();
-        if tail.is_empty() {
-            "Its console is empty.".to_owned()
-        } else {
-            format!("Its console's last lines:\n{tail}")
-        }
-    }
-
-    /// Lets the guest write back what it holds, then ends it and the model.
+    /// Lets the guests write back what they hold, then ends them and the model.
     fn switch_off(&mut self) {
-        let patience = signals::pending().map_or(ANSWER, |_| HASTE);
-        if matches!(self.check(), Ok(())) && !self.hangs && !self.link.sync(patience) {
-            crate::report::say(&format!("the guest does not answer any more. {}", self.console_tail()));
+        let patience = signals::pending().map_or(self.answer(), |_| HASTE);
+        let model = self.check_model().is_ok();
+        let mut asked = Vec::new();
+        for guest in &mut self.guests {
+            // One that was killed can't be thawed, and need not be.
+            let _ = self.power.thaw(guest.node.number);
+            if model && matches!(guest.qemu.ended(), Ok(None)) && !guest.hangs {
+                let link = guest.link.clone();
+                asked.push((guest.node, std::thread::spawn(move || link.sync(patience))));
+            }
         }
-        self.qemu.kill();
+        for (node, answer) in asked {
+            if !answer.join().unwrap_or(false) {
+                if let Ok(guest) = self.guest(node.number) {
+                    let console = guest.console_tail(&self.run);
+                    crate::report::say(&format!("{} does not answer any more. {console}", guest.name()));
+                }
+            }
+        }
+        for guest in &mut self.guests {
+            guest.qemu.kill();
+        }
         if let Some(model) = &mut self.model {
-            // It ends by itself when its guest is gone, with its report written.
+            // It ends by itself when its guests are gone, with its report written.
             let _ = model.wait(GRACE);
             model.stop();
         }
+        if let Some(ethernet) = &self.ethernet {
+            let counts = ethernet.counts().into_iter().map(|(from, to, count)| {
+                json!({"from": from, "to": to, "frames": count.frames, "dropped": count.dropped})
+            });
+            let text = format!("{:#}\n", Value::Array(counts.collect()));
+            if let Err(error) = std::fs::write(self.run.file(ETHERNET), text) {
+                crate::report::say(&format!("{ETHERNET} can't be written: {error}"));
+            }
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn logs_that_are_missing_are_complaints() {
-        let dir = tempfile::tempdir().unwrap();
-        let judged = |up| complaints(dir.path(), Node::ALONE, up);
-        assert_eq!((judged(true).len(), judged(false).len()), (2, 0));
-        for name in [machine::console_log(Node::ALONE), device::MODEL_LOG.to_owned()] {
-            std::fs::write(dir.path().join(name), "Kernel panic\nthread panicked at a.rs:1\n").unwrap();
-        }
-        let who: Vec<_> = judged(true).into_iter().map(|(who, _)| who).collect();
-        assert_eq!(who, ["the guest's kernel", "the device model"]);
-        for name in [machine::console_log(Node::ALONE), device::MODEL_LOG.to_owned()] {
-            std::fs::write(dir.path().join(name), "fine\n").unwrap();
-        }
-        assert!(judged(true).is_empty());
-    }
-}
+/// What the Ethernet carried and dropped, in the run's folder.
+const ETHERNET: &str = "ethernet.json";

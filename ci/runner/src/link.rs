@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::protocol::{self, INPUT_WINDOW, JobId, PIECE, Size, Start, Stream, ToGuest, ToHost};
+use crate::socket;
 
 /// Where an output of a command goes.
 pub type Sink = Box<dyn Write + Send>;
@@ -29,6 +30,7 @@ pub fn own(stream: impl AsFd) -> Result<Sink> {
 #[derive(Clone)]
 pub struct Link {
     shared: Arc<Shared>,
+    node: u8,
 }
 
 struct Shared {
@@ -66,11 +68,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Link {
-    /// Connects to a socket of QEMU's in `dir`. Going through the open folder keeps the address short, wherever the
-    /// clone lies. The receiver gets the guest's kernel release as soon as its agent is there.
-    pub fn connect(dir: &Path, socket: &str) -> Result<(Link, Receiver<String>)> {
-        let dir = File::open(dir)?;
-        let stream = UnixStream::connect(format!("/proc/self/fd/{}/{socket}", dir.as_raw_fd()))?;
+    /// Connects to a socket of QEMU's in `dir`. The receiver gets the kernel release of the guest, which is this
+    /// `node`, as soon as its agent is there.
+    pub fn connect(dir: &Path, socket: &str, node: u8) -> Result<(Link, Receiver<String>)> {
+        let stream = socket::connect(dir, socket)?;
         let from_guest = stream.try_clone()?;
         let shared = Arc::new(Shared {
             to_guest: Mutex::new(stream),
@@ -78,7 +79,7 @@ impl Link {
             next: AtomicU32::new(1),
         });
         let (hello, there) = channel();
-        let link = Link { shared };
+        let link = Link { shared, node };
         let listener = link.clone();
         thread::spawn(move || listener.listen(from_guest, &hello));
         Ok((link, there))
@@ -212,6 +213,11 @@ impl Entry {
 }
 
 impl Job {
+    /// The node on which it runs.
+    pub fn node(&self) -> u8 {
+        self.link.node
+    }
+
     /// Waits at most `wait` for the end. `Ok(None)`: it still runs.
     pub fn ended(&self, wait: Duration) -> Result<Option<i32>> {
         match self.done.recv_timeout(wait) {
@@ -292,7 +298,7 @@ mod tests {
     fn link() -> (Link, UnixStream) {
         let dir = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(dir.path().join("agent")).unwrap();
-        let (link, _) = Link::connect(dir.path(), "agent").unwrap();
+        let (link, _) = Link::connect(dir.path(), "agent", 1).unwrap();
         (link, listener.accept().unwrap().0)
     }
 

@@ -5,8 +5,10 @@
 
 mod cli;
 mod console;
+mod control;
 mod device;
 mod environment;
+mod ethernet;
 mod guest;
 mod guest_view;
 mod host;
@@ -14,14 +16,18 @@ mod lab;
 mod link;
 mod lock;
 mod machine;
+mod marked;
+mod node;
 mod pair;
 mod paths;
 mod proc;
 mod protocol;
 mod report;
 mod signals;
+mod socket;
 mod suite;
 mod verbs;
+mod verdict;
 
 use anyhow::Result;
 
@@ -64,12 +70,20 @@ fn main() {
 
 fn host(cli: Cli) -> Result<i32> {
     signals::catch()?;
+    let verb = match cli.verb {
+        // In a guest there is no clone to find.
+        Verb::Control { run, action } => return control::control(&cli.project, run, &action),
+        verb => verb,
+    };
     let paths = paths::Paths::find(&cli.project)?;
-    match cli.verb {
+    match verb {
         Verb::Demo => verbs::demo(&paths, &cli.common),
         Verb::Test { filter, list } => suite::test(&paths, &cli.common, &filter, list),
-        Verb::Run { command } => verbs::run(&paths, &cli.common, command),
-        Verb::Shell => verbs::shell(&paths, &cli.common),
+        Verb::Run { faults, at, command } => {
+            verbs::run(&paths, &cli.common, verbs::Run { faults, at, command })
+        }
+        Verb::Shell { node } => verbs::shell(&paths, &cli.common, node),
+        Verb::Control { run, action } => control::control(&cli.project, run, &action),
         Verb::Setup => verbs::setup(&paths, &cli.common),
         Verb::Clean { all } => verbs::clean(&paths, all),
         Verb::Doctor => verbs::doctor(&paths, &cli.common),

@@ -1,4 +1,4 @@
-//! A server and its clients in the guest: started in order, ended together.
+//! A server and its clients, in one guest or in several: started in order, ended together.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -30,6 +30,8 @@ impl Ready {
 
 /// A command with the places of its outputs.
 pub struct Side {
+    /// Where it runs.
+    pub node: u8,
     pub argv: Vec<OsString>,
     pub out: Sink,
     pub err: Sink,
@@ -60,7 +62,7 @@ pub fn run(
     loop {
         for (job, ending) in jobs.iter_mut().zip(&mut endings) {
             if ending.is_none() {
-                *ending = lab.look(job)?.map(Ending::Exited);
+                *ending = lab.look(job)?;
             }
         }
         if endings.iter().all(Option::is_some) {
@@ -86,7 +88,7 @@ pub fn run(
 }
 
 fn start(lab: &mut Lab, side: Side) -> Result<Job> {
-    let job = lab.start(side.argv, side.out, side.err)?;
+    let job = lab.start_on(side.node, side.argv, side.out, side.err)?;
     job.end_input()?;
     Ok(job)
 }
@@ -95,7 +97,7 @@ fn start(lab: &mut Lab, side: Side) -> Result<Job> {
 fn await_ready(lab: &mut Lab, server: &Job, ready: Ready) -> Result<()> {
     let script = format!("until {}; do sleep 0.05; done", ready.condition());
     let argv = ["/bin/sh", "-c", &script].map(Into::into).into();
-    let probe = lab.start(argv, Box::new(std::io::sink()), Box::new(std::io::sink()))?;
+    let probe = lab.start_on(server.node(), argv, Box::new(std::io::sink()), Box::new(std::io::sink()))?;
     probe.end_input()?;
     let until = Instant::now() + READY_LIMIT;
     while lab.look(&probe)?.is_none() {

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 
+use crate::device::Node;
 use crate::lock::Lock;
 
 /// Old run folders that are kept.
@@ -63,6 +64,11 @@ impl Paths {
 /// touch the logs that it is judged by, nor lead a host process that writes there astray.
 pub const FILES: &str = "files";
 
+/// A guest's part of [`FILES`], in the run's folder: all of it if the guest is alone.
+pub fn files(node: Node) -> String {
+    if node.has_peers() { format!("{FILES}/node-{}", node.number) } else { FILES.to_owned() }
+}
+
 /// The folder of one run: logs, sockets, and a folder with all that the guest leaves.
 #[derive(Debug)]
 pub struct RunDir {
@@ -97,14 +103,23 @@ impl RunDir {
         Ok(fs::rename(&link, runs.join("latest"))?)
     }
 
+    /// Makes the folders in which so many guests write.
+    pub fn make_files(&self, count: u8) -> Result<()> {
+        for node in Node::all(count) {
+            let path = self.files(node);
+            fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
+        }
+        Ok(())
+    }
+
     /// A file of this run.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The guest's own folder, which it finds as RDMA_XRC_RUN_DIR.
-    pub fn files(&self) -> PathBuf {
-        self.path.join(FILES)
+    /// A guest's own folder, which it finds as RDMA_XRC_RUN_DIR.
+    pub fn files(&self, node: Node) -> PathBuf {
+        self.path.join(files(node))
     }
 
     /// A new file of this run, to write to.

@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 /// The port's name, as the guest finds it under /sys/class/virtio-ports.
 pub const PORT: &str = "rdma-xrc.agent";
 
+/// The name of the port on which the guest asks for faults and reports.
+pub const CONTROL_PORT: &str = "org.rdma-xrc.control";
+
 /// Bytes of one piece of input or output. The guest's driver sends at most 32 KiB at a time.
 pub const PIECE: usize = 31 * 1024;
 

@@ -18,6 +18,8 @@ pub const TAKE_DOWN: &str = include_str!("../../guest/mlx5-down.sh");
 
 /// The model's log in the run's folder.
 pub const LOG: &str = "model.log";
+/// Where the model takes orders, in the run's folder.
+pub const CONTROL: &str = "model-control.sock";
 /// What a driver left behind when it went, as the model saw it.
 pub const LEAKS: &str = "leaks.json";
 
@@ -42,21 +44,26 @@ pub fn build(paths: &Paths) -> Result<()> {
     Ok(())
 }
 
-pub fn start(paths: &Paths, run: &RunDir) -> Result<Process> {
+pub fn start(paths: &Paths, run: &RunDir, count: u8) -> Result<Process> {
     let mut log = run.log(LOG)?;
     let mut command = Command::new(paths.built(PACKAGE));
     // Names relative to the run's folder keep the socket's address short enough wherever the clone lies.
-    command.current_dir(&run.path).arg(socket(Node::ALONE)).args(["--leak-report", LEAKS]);
+    let sockets: Vec<String> = Node::all(count).map(socket).collect();
+    command.current_dir(&run.path).args(["--leak-report", LEAKS, "--control", CONTROL]).args(&sockets);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
     let mut process = Process::spawn(&mut command)?;
     process.name = "the device model".to_owned();
     let until = Instant::now() + START_LIMIT;
-    while !run.file(&socket(Node::ALONE)).exists() {
+    while !sockets.iter().map(String::as_str).chain([CONTROL]).all(|name| run.file(name).exists()) {
         if let Some(status) = process.ended()? {
             bail!("the device model ended at once ({status}):\n{}", tail(&mut log, 20)?);
         }
         if Instant::now() > until {
-            bail!("the device model made no socket in {} s:\n{}", START_LIMIT.as_secs(), tail(&mut log, 20)?);
+            bail!(
+                "the device model did not make its sockets in {} s:\n{}",
+                START_LIMIT.as_secs(),
+                tail(&mut log, 20)?
+            );
         }
         signals::check()?;
         sleep(Duration::from_millis(10));

@@ -3,7 +3,7 @@
 
 mod mlx5;
 
-pub use mlx5::{LEAKS, LOG as MODEL_LOG};
+pub use mlx5::{CONTROL as MODEL_CONTROL, LEAKS, LOG as MODEL_LOG};
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,6 +12,8 @@ use std::process::Command;
 use anyhow::Result;
 use clap::ValueEnum;
 
+use crate::control;
+use crate::guest;
 use crate::paths::{Paths, RunDir};
 use crate::proc::Process;
 
@@ -22,24 +24,42 @@ pub enum Device {
     Mlx5,
 }
 
+/// Guests that one run can have: the device model serves no more.
+pub const MOST_NODES: u8 = 8;
+
 /// A guest's place among its peers, numbered from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
     pub number: u8,
-    pub peer: u8,
+    /// How many there are.
+    pub count: u8,
 }
 
 impl Node {
-    /// One guest is its own peer.
-    pub const ALONE: Node = Node { number: 1, peer: 1 };
+    /// The places in a run of so many guests.
+    pub fn all(count: u8) -> impl Iterator<Item = Node> {
+        (1..=count).map(move |number| Node { number, count })
+    }
+
+    /// Whom it talks to first: 1 and 2, 3 and 4 and so on are pairs. One guest is its own peer, the odd one out has
+    /// the first.
+    pub fn peer(self) -> u8 {
+        let other = if self.number % 2 == 1 { self.number + 1 } else { self.number - 1 };
+        if other > self.count { 1 } else { other }
+    }
+
+    /// Whether there are others.
+    pub fn has_peers(self) -> bool {
+        self.count > 1
+    }
 
     /// For plain sockets.
-    fn address(number: u8) -> String {
+    pub fn address(number: u8) -> String {
         format!("10.0.9.{number}")
     }
 
     /// For the connection manager.
-    fn rdma_address(number: u8) -> String {
+    pub fn rdma_address(number: u8) -> String {
         format!("10.1.0.{number}")
     }
 }
@@ -66,10 +86,10 @@ impl Device {
         }
     }
 
-    /// Starts what must run on the host beside the guest.
-    pub fn start(self, paths: &Paths, run: &RunDir) -> Result<Option<Process>> {
+    /// Starts what must run on the host beside so many guests.
+    pub fn start(self, paths: &Paths, run: &RunDir, count: u8) -> Result<Option<Process>> {
         match self {
-            Device::Mlx5 => mlx5::start(paths, run).map(Some),
+            Device::Mlx5 => mlx5::start(paths, run, count).map(Some),
         }
     }
 
@@ -93,7 +113,10 @@ impl Device {
             Device::Mlx5 => {
                 let addresses = [Node::address(node.number), Node::rdma_address(node.number)];
                 let root = kernel_root.as_os_str().to_owned();
-                (mlx5::BRING_UP, std::iter::once(root).chain(addresses.map(Into::into)).collect())
+                // Alone it needs no Ethernet to reach itself.
+                let carrier = if node.has_peers() { "ethernet" } else { "lo" };
+                let arguments = addresses.into_iter().chain([carrier.to_owned()]).map(Into::into);
+                (mlx5::BRING_UP, std::iter::once(root).chain(arguments).collect())
             }
         }
     }
@@ -109,13 +132,30 @@ impl Device {
     pub fn variables(self, node: Node, run: &RunDir) -> Vec<(String, OsString)> {
         let pairs = [
             ("RDMA_XRC_DEVICE", self.verbs_name().into()),
-            ("RDMA_XRC_RUN_DIR", run.files().into_os_string()),
+            ("RDMA_XRC_RUN_DIR", run.files(node).into_os_string()),
+            ("RDMA_XRC_CONTROL", control::GUEST_PATH.into()),
+            ("RDMA_XRC_LAB", guest::PROGRAM.into()),
             ("NODE", node.number.to_string().into()),
+            ("NODES", node.count.to_string().into()),
             ("SELF_ADDR", Node::address(node.number).into()),
-            ("PEER_ADDR", Node::address(node.peer).into()),
+            ("PEER_ADDR", Node::address(node.peer()).into()),
             ("SELF_RDMA_ADDR", Node::rdma_address(node.number).into()),
-            ("PEER_RDMA_ADDR", Node::rdma_address(node.peer).into()),
+            ("PEER_RDMA_ADDR", Node::rdma_address(node.peer()).into()),
         ];
         pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_pairs() {
+        let peers = |count| Node::all(count).map(Node::peer).collect::<Vec<_>>();
+        assert_eq!(peers(1), [1]);
+        assert_eq!(peers(2), [2, 1]);
+        assert_eq!(peers(3), [2, 1, 1]);
+        assert_eq!(peers(8), [2, 1, 4, 3, 6, 5, 8, 7]);
     }
 }

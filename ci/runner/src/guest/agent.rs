@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -10,7 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::job::Job;
-use crate::protocol::{self, JobId, PORT, ToGuest, ToHost};
+use crate::control::GUEST_PATH;
+use crate::protocol::{self, CONTROL_PORT, JobId, PORT, ToGuest, ToHost};
 
 /// The argument that makes this program the agent.
 pub const AGENT_WORD: &str = "guest-agent";
@@ -20,7 +22,8 @@ pub type Answers = SyncSender<(JobId, ToHost)>;
 
 /// Serves until the host closes the port.
 pub fn agent() -> Result<()> {
-    let path = port().context("looking for the port to the host")?;
+    let path = port(PORT).context("looking for the port to the host")?;
+    name_control_port().context("naming the control port")?;
     let mut from_host = OpenOptions::new().read(true).write(true).open(&path)?;
     let to_host = from_host.try_clone()?;
     let (answers, queue) = sync_channel::<(JobId, ToHost)>(4);
@@ -64,12 +67,20 @@ pub fn agent() -> Result<()> {
     Ok(())
 }
 
-/// Finds our port by name; the driver may take a moment to announce it.
-fn port() -> Result<PathBuf> {
+/// Gives the control port the name under which udev would show it.
+fn name_control_port() -> Result<()> {
+    let device = port(CONTROL_PORT)?;
+    let path = Path::new(GUEST_PATH);
+    fs::create_dir_all(path.parent().context("no folder")?)?;
+    Ok(symlink(device, path)?)
+}
+
+/// Finds a port by name; the driver may take a moment to announce it.
+fn port(wanted: &str) -> Result<PathBuf> {
     for _ in 0..100 {
         for entry in fs::read_dir("/sys/class/virtio-ports").into_iter().flatten() {
             let entry = entry?;
-            if fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == PORT) {
+            if fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == wanted) {
                 let path = PathBuf::from("/dev").join(entry.file_name());
                 if path.exists() {
                     return Ok(path);
@@ -78,5 +89,5 @@ fn port() -> Result<PathBuf> {
         }
         thread::sleep(Duration::from_millis(50));
     }
-    bail!("no virtio port is named {PORT}")
+    bail!("no virtio port is named {wanted}")
 }

@@ -102,7 +102,17 @@ fn surroundings(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
         lines.first()
     );
     ensure!(lines.last() == Some(&"0"), "it does not run as root");
-    for name in ["RDMA_XRC_DEVICE", "NODE", "SELF_ADDR", "PEER_ADDR", "SELF_RDMA_ADDR", "PEER_RDMA_ADDR"] {
+    for name in [
+        "RDMA_XRC_DEVICE",
+        "RDMA_XRC_CONTROL",
+        "RDMA_XRC_LAB",
+        "NODE",
+        "NODES",
+        "SELF_ADDR",
+        "PEER_ADDR",
+        "SELF_RDMA_ADDR",
+        "PEER_RDMA_ADDR",
+    ] {
         let expected = format!("{name}={}", lab.variable(name)?);
         ensure!(lines.contains(&expected.as_str()), "the environment lacks {expected}");
     }
@@ -120,7 +130,7 @@ fn writes(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
                 done";
     let ending = shell(lab, scene, line)?;
     ensure!(ending == Ending::Exited(0), "{ending:?}: {}{}", scene.text("out"), scene.text("err"));
-    let file = lab.run.files().join("from-guest");
+    let file = lab.run.path.join(crate::paths::FILES).join("from-guest");
     ensure!(
         fs::read_to_string(&file)? == "c\n",
         "what the guest wrote to the run's folder did not come back"
@@ -170,7 +180,7 @@ fn two_at_once(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
 
 fn terminal(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
     let argv = words("tty && stty size && exec 3</dev/tty && read line && echo \"read $line\"; exit 4");
-    let job = lab.start_on_terminal(argv, Size { rows: 33, cols: 44 }, Box::new(scene.log("out")?))?;
+    let job = lab.start_on_terminal(1, argv, Size { rows: 33, cols: 44 }, Box::new(scene.log("out")?))?;
     job.feed(&b"typed\n"[..]);
     let ending = lab.wait(&job, Some(scene.limit))?;
     let out = scene.text("out");

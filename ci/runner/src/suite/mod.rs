@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 
 use crate::cli::Common;
 use crate::console;
-use crate::lab::{Lab, with_guest_in};
+use crate::lab::{Lab, with_guests_in};
 use crate::paths::{Paths, RunDir};
 use crate::report::{out, say};
 use crate::signals::{self, Interrupted};
@@ -228,7 +228,7 @@ pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool) -> Re
         }
         say("booting the guest for the device tests ...");
         let mut begun = 0;
-        let outcome = with_guest_in(paths, common, ground, run, &[], |lab| {
+        let outcome = with_guests_in(paths, common, 1, ground, run, &[], |lab| {
             on = format!("{} with Linux {}", lab.device.verbs_name(), lab.release);
             begun = shared.len();
             in_guest(lab, &shared, &mut record)

@@ -120,7 +120,7 @@ fn devinfo(lab: &mut Lab, scene: &Scene, device: Device) -> Result<Tally> {
 fn run(lab: &mut Lab, scene: &Scene, tool: &Tool) -> Result<Tally> {
     let side = |command: &str, name: &str| -> Result<Side> {
         let log = scene.log(name)?;
-        Ok(Side { argv: words(command), out: Box::new(log.try_clone()?), err: Box::new(log) })
+        Ok(Side { node: 1, argv: words(command), out: Box::new(log.try_clone()?), err: Box::new(log) })
     };
     let address = lab.variable(tool.address)?;
     let server = side(&tool.server, "server")?;

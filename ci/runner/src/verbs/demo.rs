@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use super::{COMMAND_LIMIT, status};
 use crate::cli::Common;
 use crate::console;
-use crate::lab::{Ending, Lab, with_guest};
+use crate::lab::{Ending, Lab, with_guests};
 use crate::link::{Sink, own};
 use crate::pair::{self, Ready, Side};
 use crate::paths::Paths;
@@ -26,8 +26,9 @@ pub fn demo(paths: &Paths, common: &Common) -> Result<i32> {
     // First what the machine lacks: the examples need the verbs headers.
     crate::host::prepare(paths, &common.versions(), common.accel)?;
     build_examples(paths)?;
-    say(&format!("booting a guest with a software {} device ...", common.device.name()));
-    with_guest(paths, common, &[], |lab| show(lab, common))
+    let what = if common.guests == 1 { "a guest".to_owned() } else { format!("{} guests", common.guests) };
+    say(&format!("booting {what} with a software {} device ...", common.device.name()));
+    with_guests(paths, common, &[], |lab| show(lab, common))
 }
 
 /// Builds the programs that the demo and some tests run.
@@ -79,7 +80,7 @@ fn latency_flags(device: &str) -> [&str; 4] {
     ["-d", device, "-n", ITERATIONS]
 }
 
-/// Runs xrc_send_lat between two processes of the guest; the table is the client's output. The endings: the server's,
+/// Runs xrc_send_lat between two processes: on nodes 1 and 2, or in the one guest that there is; the table is the client's output. The endings: the server's,
 /// the client's.
 pub fn latency(
     lab: &mut Lab,
@@ -91,8 +92,9 @@ pub fn latency(
     let program = lab.paths.built("examples").join("xrc_send_lat").into_os_string();
     let flags = latency_flags(lab.device.verbs_name()).map(Into::into);
     let argv: Vec<OsString> = std::iter::once(program).chain(flags).collect();
-    let peer = lab.variable("PEER_ADDR")?;
-    let client = Side { argv: argv.iter().cloned().chain([peer.into()]).collect(), out, err };
-    let server = Side { argv, out: Box::new(server_log.try_clone()?), err: Box::new(server_log) };
+    let node = lab.count().min(2);
+    let peer = lab.variable_on(node, "PEER_ADDR")?;
+    let client = Side { node, argv: argv.iter().cloned().chain([peer.into()]).collect(), out, err };
+    let server = Side { node: 1, argv, out: Box::new(server_log.try_clone()?), err: Box::new(server_log) };
     pair::run(lab, server, vec![client], Ready::Tcp(PORT), limit)
 }

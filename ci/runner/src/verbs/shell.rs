@@ -10,7 +10,8 @@ use signal_hook::consts::SIGWINCH;
 
 use super::status;
 use crate::cli::Common;
-use crate::lab::{Ending, with_guest};
+use crate::lab::Ending;
+use crate::lab::with_guests;
 use crate::link::own;
 use crate::paths::Paths;
 use crate::protocol::Size;
@@ -41,25 +42,30 @@ fn size() -> Result<Size> {
     Ok(Size { rows: size.ws_row, cols: size.ws_col })
 }
 
-pub fn shell(paths: &Paths, common: &Common) -> Result<i32> {
+/// `node` is the guest that the shell runs in.
+pub fn shell(paths: &Paths, common: &Common, node: u8) -> Result<i32> {
+    let count = common.guests;
+    if !(1..=count).contains(&node) {
+        bail!("there is no node {node} among {count} guest(s); --guests says how many there are");
+    }
     if !stdin().is_terminal() || !stdout().is_terminal() {
         bail!("a shell needs a terminal; `ci/lab run -- CMD` does not");
     }
     let shell =
         std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/bash".into());
     let argv = vec![shell];
-    with_guest(paths, common, &argv, |lab| {
+    with_guests(paths, common, &argv, |lab| {
         say(&format!("{} is {} here; leave with exit or Ctrl-D", lab.device.name(), lab.device.verbs_name()));
         let resized = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGWINCH, resized.clone())?;
         let raw = Raw::begin()?;
-        let job = lab.start_on_terminal(argv.clone(), size()?, own(stdout())?)?;
+        let job = lab.start_on_terminal(node, argv.clone(), size()?, own(stdout())?)?;
         job.feed(stdin());
         let limit = common.limit(None);
         let until = limit.map(|limit| std::time::Instant::now() + limit);
         let ending = loop {
-            if let Some(status) = lab.look(&job)? {
-                break Ending::Exited(status);
+            if let Some(ending) = lab.look(&job)? {
+                break ending;
             }
             if resized.swap(false, Ordering::Relaxed) {
                 job.resize(size()?)?;

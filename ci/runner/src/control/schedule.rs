@@ -1,0 +1,134 @@
+//! Actions at given times of a command: `--at '5 port down --node 1'`.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Parser;
+
+use super::action::seconds;
+use super::{Action, Broker};
+use crate::report::say;
+
+/// An action, so long after the command's start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct At {
+    after: Duration,
+    action: Action,
+    words: String,
+}
+
+#[derive(Parser)]
+#[command(name = "--at", no_binary_name = true, disable_help_subcommand = true)]
+struct Words {
+    #[command(subcommand)]
+    action: Action,
+}
+
+impl FromStr for At {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<At, String> {
+        let mut words = text.split_whitespace();
+        let after = words.next().ok_or("it is empty; it should be like '5 port down --node 1'")?;
+        let after = seconds(after)?;
+        let words: Vec<&str> = words.collect();
+        let parsed = Words::try_parse_from(&words).map_err(|error| {
+            // The first line says what is wrong; the usage that follows is not this option's.
+            let text = error.to_string();
+            text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+        })?;
+        Ok(At { after, action: parsed.action, words: words.join(" ") })
+    }
+}
+
+/// Actions under way.
+#[derive(Debug)]
+pub struct Schedule {
+    stop: Sender<()>,
+    worker: JoinHandle<Outcome>,
+}
+
+/// What became of them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was refused, and why.
+    pub refused: Vec<String>,
+    /// What had its time after the end.
+    pub left: Vec<String>,
+}
+
+impl Schedule {
+    /// The clock starts now.
+    pub fn start(mut actions: Vec<At>, broker: Arc<Broker>) -> Schedule {
+        let began = Instant::now();
+        // Stable: of two at one time the one that was named first comes first.
+        actions.sort_by_key(|at| at.after);
+        let (stop, stopped) = channel();
+        let worker = thread::spawn(move || {
+            let mut outcome = Outcome::default();
+            for at in actions {
+                let wait = at.after.saturating_sub(began.elapsed());
+                if outcome.left.is_empty() && stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                    say(&format!("after {:.1} s: {}", began.elapsed().as_secs_f64(), at.words));
+                    if let Err(error) = broker.ask(&at.action.request()) {
+                        outcome.refused.push(format!("{}: {error:#}", at.words));
+                    }
+                } else {
+                    outcome.left.push(at.words);
+                }
+            }
+            outcome
+        });
+        Schedule { stop, worker }
+    }
+
+    /// The command has ended: nothing more is done.
+    pub fn end(self) -> Outcome {
+        drop(self.stop);
+        self.worker.join().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Power;
+    use super::*;
+
+    #[test]
+    fn words() {
+        let at: At = "1.5 freeze --node 2 --for 3".parse().unwrap();
+        assert_eq!(at.after, Duration::from_millis(1500));
+        assert_eq!(at.action, Action::Freeze { node: 2, period: Some(Duration::from_secs(3)) });
+        assert!("0 link --loss 1% --from 1".parse::<At>().is_ok());
+        for (wrong, said) in [
+            ("", "empty"),
+            ("port down --node 1", "port is no time"),
+            ("-1 report", "-1 is no time"),
+            ("5", ""),
+            ("5 burn --node 1", "burn"),
+            ("5 port down", "required"),
+            ("5 kill --node 9", "9"),
+        ] {
+            let error = wrong.parse::<At>().unwrap_err();
+            assert!(error.contains(said) && !error.contains('\n'), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn in_the_order_of_time_and_none_too_late() {
+        let dir = tempfile::tempdir().unwrap();
+        let broker = Broker::new(dir.path(), Arc::new(Power::new(&[]).unwrap()));
+        let actions = ["3600 kill --node 3", "0.2 thaw --node 2", "0 thaw --node 1", "3601 report"];
+        let actions = actions.iter().map(|text| text.parse().unwrap()).collect();
+        let schedule = Schedule::start(actions, broker);
+        thread::sleep(Duration::from_millis(1500));
+        let outcome = schedule.end();
+        assert_eq!(outcome.left, ["kill --node 3", "report"]);
+        let refused: Vec<&str> = outcome.refused.iter().filter_map(|text| text.split(':').next()).collect();
+        assert_eq!(refused, ["thaw --node 1", "thaw --node 2"]);
+    }
+}
