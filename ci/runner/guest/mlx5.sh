@@ -39,6 +39,7 @@ if [ "$carrier" = ethernet ]; then
     wait_for 'an Ethernet interface' interface eth
     ip addr add "$self/24" dev "$name"
     ip link set "$name" up
+    wait_for "$name's link" grep -qs up "/sys/class/net/$name/operstate"
 else
     ip addr add "$self/32" dev lo
 fi
