@@ -65,6 +65,8 @@ const GENERAL_VALUES: &[(Field, u64)] = &[
     (general::LOG_MAX_MSG, LOG_MAX_MESSAGE as u64),
     (general::CQE_VERSION, 1),
     (general::UMR_MODIFY_ENTITY_SIZE_DISABLED, 1),
+    (general::CQ_RESIZE, 1),
+    (general::CQ_MODERATION, 1),
     (general::ATOMIC, 1),
     (general::XRC, 1),
     (general::UD, 1),

@@ -91,6 +91,11 @@ layout! {
     OPT_PARAM_MASK 0x80 32 "Which optional attributes are meant."
 }
 layout! {
+    /// MODIFY_CQ.
+    modify_cq_in, 272:
+    SELECT 0x60 32 "Which fields of the context are meant; the two variants have bits of their own."
+}
+layout! {
     /// MODIFY_RMP.
     modify_rmp_in, 272:
     RMPN 0x48 24 "The shared receive queue."
@@ -122,6 +127,8 @@ layout! {
     LOG_MAX_MSG 0x1c3 5 "Log of the longest message."
     CQE_VERSION 0x1fc 4 "1: completions carry the user's index."
     UMR_MODIFY_ENTITY_SIZE_DISABLED 0x207 1 "Memory is registered by command, not by work request."
+    CQ_RESIZE 0x221 1 "CQs can change their size."
+    CQ_MODERATION 0x222 1 "Events of CQs can be made rarer."
     ATOMIC 0x21e 1 "Atomics."
     XRC 0x23c 1 "XRC."
     UD 0x23d 1 "UD."
@@ -184,6 +191,8 @@ layout! {
     PAGE_OFFSET 0x54 6 "Where it begins in its first page, in 64ths of the page."
     LOG_CQ_SIZE 0x63 5 "Log of its entries."
     UAR_PAGE 0x68 24 "The page through which it is armed."
+    CQ_PERIOD 0x84 12 "Moderation: how long an event may wait, in microseconds; 0: no matter."
+    CQ_MAX_COUNT 0x90 16 "Moderation: completions that an event may wait for; 0: no matter."
     C_EQN_OR_APU_ELEMENT 0xa0 32 "Its event queue."
     LOG_PAGE_SIZE 0xc3 5 "Log of its page size over 4 KiB."
     LAST_NOTIFIED_INDEX 0x108 24 "Producer counter at the last event."
@@ -449,6 +458,7 @@ pub const TABLES: &[&[Entry]] = &[
     create_eq_in::TABLE,
     create_mkey_in::TABLE,
     rst2init_qp_in::TABLE,
+    modify_cq_in::TABLE,
     modify_rmp_in::TABLE,
     cmd_hca_cap::TABLE,
     atomic_caps::TABLE,

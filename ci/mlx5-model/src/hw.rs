@@ -79,6 +79,7 @@ numbers! {
     WriteImmediate 0x1 "An RDMA write with immediate data came."
     Send 0x2 "A message came."
     SendImmediate 0x3 "A message with immediate data came."
+    Resize 0x5 "The CQ goes on in its new memory."
     RequesterError 0xd "A send work request failed."
     ResponderError 0xe "A receive failed."
     Invalid 0xf "Not written yet."

@@ -245,6 +245,16 @@ impl Objects {
         result
     }
 
+    /// An object lists `after` page addresses where it listed `before`.
+    pub fn relist(&mut self, before: usize, after: usize) -> Result<(), Refusal> {
+        let listed_pages = self.listed_pages.saturating_sub(before) + after;
+        if listed_pages > MAX_LISTED_PAGES {
+            return Err(Refusal::new(Status::LimitExceeded, Syndrome::TooManyObjects));
+        }
+        self.listed_pages = listed_pages;
+        Ok(())
+    }
+
     /// Ends an object of the guest's.
     pub fn remove<T: Stored>(&mut self, guest: GuestId, number: u32) -> Result<T, Refusal> {
         let table = T::table(self);
