@@ -16,6 +16,10 @@ const NOT_THERE: &[&str] = &[
     "wqe_atomic",
     "wqe_address",
     "wqe_data",
+    "wqe_umr",
+    "klm",
+    "weave",
+    "strand",
     "srq_next",
 ];
 

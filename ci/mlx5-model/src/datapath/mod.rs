@@ -8,6 +8,7 @@ pub mod receive;
 pub mod requester;
 pub mod responder;
 pub mod transfer;
+pub mod umr;
 pub mod wqe;
 
 use std::{

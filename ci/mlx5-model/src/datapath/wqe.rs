@@ -160,12 +160,15 @@ impl Wqe {
         }
         let allowed = match service {
             Service::Rc | Service::Xrc => true,
-            Service::Uc => matches!(self.opcode, Send | SendImmediate | Write | WriteImmediate),
+            Service::Uc => matches!(self.opcode, Send | SendImmediate | Write | WriteImmediate | Umr),
             Service::Ud | Service::Smi | Service::Gsi => matches!(self.opcode, Send | SendImmediate),
-            Service::Umr => false,
+            Service::Umr => self.opcode == Umr,
         };
         if !allowed {
             return Err(WqeSyndrome::LocalQpOperation);
+        }
+        if self.opcode == Umr {
+            return self.parse_umr();
         }
         let mut at = SEGMENT_BYTES;
         match service {
@@ -199,7 +202,7 @@ impl Wqe {
         self.parse_data(at)
     }
 
-    fn parse_data(&mut self, mut at: usize) -> Result<(), WqeSyndrome> {
+    pub(super) fn parse_data(&mut self, mut at: usize) -> Result<(), WqeSyndrome> {
         let gathers = !matches!(self.opcode, WqeOpcode::Read | WqeOpcode::CompareSwap | WqeOpcode::FetchAdd);
         while at < self.length {
             let count = self.field(at, wqe_data::BYTE_COUNT);
