@@ -111,7 +111,7 @@ impl MemoryKey {
             && self.mode != AccessMode::Physical
             && change.mask & change_mask::SIGNATURE == 0
             && !(change.check_free && self.is_free())
-            && !(change.check_not_free && !self.is_free())
+            && (!change.check_not_free || self.is_free())
             && !(change.check_qpn && qpn != ANY_QPN && qpn != change.who.qpn)
             // Who makes a key free must know it; who gives it a new name need not know the old one.
             && (!change.frees() || mkc::MKEY_7_0.get32(&self.context) == variant)
