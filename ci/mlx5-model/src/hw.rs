@@ -136,6 +136,7 @@ impl WqeSyndrome {
             (Self::LocalProtection, false) => 0x51,
             (Self::LocalProtection, true) => 0xe3,
             (Self::Flushed, _) => 0xf9,
+            (Self::MemoryWindowBind, _) => 0xe6,
             (Self::BadResponse, _) => 0xe4,
             (Self::LocalAccess, _) => 0xe5,
             (Self::RemoteInvalidRequest, _) => 0x8a,
