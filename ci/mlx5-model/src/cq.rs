@@ -3,10 +3,6 @@
 //! When an armed queue raises its event was settled by what programs do (see `README.md`, "What is guessed"):
 //! an event for what was notified already would come twice, and perftest's event loop counts on it not to.
 
-mod modify;
-
-use std::time::Instant;
-
 use crate::{
     buffer::QueueBuffer,
     command::{
@@ -117,20 +113,7 @@ pub struct CompletionQueue {
     /// Sequence number of the arming in force, and of the one that was last answered by an event.
     sequence: u8,
     answered: Option<u8>,
-    /// Since when an event is due, and with how many completions, that moderation holds back.
-    held_back: Option<(Instant, u32)>,
     dead: bool,
-}
-
-/// What follows from a completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pushed {
-    /// Nothing.
-    Quiet,
-    /// An event.
-    Event,
-    /// An event, at that time at the latest.
-    EventBy(Instant),
 }
 
 impl Object for CompletionQueue {
@@ -172,7 +155,6 @@ impl CompletionQueue {
             solicited: 0,
             sequence: 0,
             answered: None,
-            held_back: None,
             dead: false,
         })
     }
@@ -182,13 +164,18 @@ impl CompletionQueue {
         cqc::C_EQN_OR_APU_ELEMENT.get32(&self.context)
     }
 
+    /// Whether nothing can be written to it any more.
+    pub fn is_dead(&self) -> bool {
+        self.dead
+    }
+
     /// The page of doorbells through which it is armed.
     pub fn uar(&self) -> u32 {
         cqc::UAR_PAGE.get32(&self.context)
     }
 
     /// Writes a completion; says whether to raise its event.
-    pub fn push(&mut self, memory: &GuestMemory, completion: Completion) -> Result<Pushed, CqFault> {
+    pub fn push(&mut self, memory: &GuestMemory, completion: Completion) -> Result<bool, CqFault> {
         if self.dead {
             return Err(CqFault::Dead);
         }
@@ -206,7 +193,10 @@ impl CompletionQueue {
             Armed::Solicited => completion.solicited,
             Armed::Next => true,
         };
-        Ok(if due { self.due() } else { Pushed::Quiet })
+        if due {
+            self.fire();
+        }
+        Ok(due)
     }
 
     /// Completions behind a consumer index.
@@ -234,7 +224,6 @@ impl CompletionQueue {
 
     fn fire(&mut self) {
         self.armed = Armed::No;
-        self.held_back = None;
         self.notified = self.producer;
         self.answered = Some(self.sequence);
     }
@@ -268,9 +257,12 @@ impl Device {
         let guest = &mut self.guests[cq.guest];
         guest.activity.completions += 1;
         let error = match cq.push(&guest.memory, completion) {
-            Ok(Pushed::Quiet) => return,
-            Ok(Pushed::Event) => return guest.raise(cq.eqn(), &Event::completion(cqn)),
-            Ok(Pushed::EventBy(at)) => return self.engine.cq_waits(cqn, at),
+            Ok(event) => {
+                if event {
+                    guest.raise(cq.eqn(), &Event::completion(cqn));
+                }
+                return;
+            }
             Err(CqFault::Dead) => return,
             Err(CqFault::Overrun) => CQ_ERROR_OVERRUN,
             Err(CqFault::Access) => CQ_ERROR_ACCESS,
@@ -326,38 +318,38 @@ impl Device {
 mod tests {
     use super::*;
 
-    pub(super) const DOORBELL: u64 = 0x2000;
+    const DOORBELL: u64 = 0x2000;
 
-    pub(super) fn cq(log: u64) -> (GuestMemory, CompletionQueue) {
+    fn cq(log: u64) -> (GuestMemory, CompletionQueue) {
         let mut c = [0; cqc::BYTES];
         cqc::LOG_CQ_SIZE.set(&mut c, log);
         cqc::DBR_ADDR.set(&mut c, DOORBELL);
         (GuestMemory::fake(&[(0x1000, 0x2000)]), CompletionQueue::new(0, c, vec![0x1000]).unwrap())
     }
 
-    pub(super) fn send() -> Completion {
+    fn send() -> Completion {
         Completion::new(CompletionOpcode::Send, 0x41, 5, 6)
     }
 
     #[test]
     fn an_arming_gets_one_event() {
         let (m, mut cq) = cq(4);
-        assert_eq!(cq.push(&m, send()), Ok(Pushed::Quiet), "not armed");
+        assert!(!cq.push(&m, send()).unwrap(), "not armed");
         assert!(cq.arm(0, 0, false), "one is there, unread and unannounced");
-        assert_eq!(cq.push(&m, send()), Ok(Pushed::Quiet));
+        assert!(!cq.push(&m, send()).unwrap());
         // The program has the event, has not read the queue, arms again: the second one is new.
         assert!(cq.arm(1, 0, false));
         // Again, and now nothing is new although nothing was read: no second event for the same completions.
         assert!(!cq.arm(2, 0, false));
-        assert_eq!(cq.push(&m, send()), Ok(Pushed::Event));
+        assert!(cq.push(&m, send()).unwrap());
     }
 
     #[test]
     fn repeating_an_answered_arming_does_nothing() {
         let (m, mut cq) = cq(4);
         cq.arm(0, 0, false);
-        assert_eq!(cq.push(&m, send()), Ok(Pushed::Event));
-        assert_eq!(cq.push(&m, send()), Ok(Pushed::Quiet));
+        assert!(cq.push(&m, send()).unwrap());
+        assert!(!cq.push(&m, send()).unwrap());
         assert!(!cq.arm(0, 0, false));
         assert!(cq.arm(1, 0, false));
     }
@@ -366,16 +358,13 @@ mod tests {
     fn solicited_waits_for_solicited_or_error_and_never_weakens() {
         let (m, mut cq) = cq(4);
         cq.arm(0, 0, true);
-        assert_eq!(cq.push(&m, send()), Ok(Pushed::Quiet));
-        assert_eq!(cq.push(&m, send().solicited(true)), Ok(Pushed::Event));
+        assert!(!cq.push(&m, send()).unwrap());
+        assert!(cq.push(&m, send().solicited(true)).unwrap());
         cq.arm(1, 2, true);
-        assert_eq!(
-            cq.push(&m, Completion::new(CompletionOpcode::ResponderError, 1, 1, 1)),
-            Ok(Pushed::Event)
-        );
+        assert!(cq.push(&m, Completion::new(CompletionOpcode::ResponderError, 1, 1, 1)).unwrap());
         cq.arm(2, 3, false);
         cq.arm(2, 3, true);
-        assert_eq!(cq.push(&m, send()), Ok(Pushed::Event));
+        assert!(cq.push(&m, send()).unwrap());
     }
 
     #[test]

@@ -126,9 +126,27 @@ impl SharedReceiveQueue {
         self.taken
     }
 
+    /// Its own CQ, if it has one.
+    pub fn cqn(&self) -> Option<u32> {
+        match self.kind {
+            SrqKind::Xrc { cqn, .. } => Some(cqn),
+            _ => None,
+        }
+    }
+
     /// Whether it keeps the CQ in use.
     pub fn completes_in(&self, number: u32) -> bool {
-        matches!(self.kind, SrqKind::Xrc { cqn, .. } if cqn == number)
+        self.cqn() == Some(number)
+    }
+
+    /// Whether nothing is taken from it any more.
+    pub fn is_dead(&self) -> bool {
+        self.dead
+    }
+
+    /// Nothing is to be taken from it any more.
+    pub fn die(&mut self) {
+        self.dead = true;
     }
 
     fn posted(&self, memory: &GuestMemory) -> Result<u16, SrqFault> {

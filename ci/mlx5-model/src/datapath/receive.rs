@@ -1,7 +1,7 @@
 //! Taking a receive: from the QP's own queue, a shared one, or the one that a request names.
 
 use crate::{
-    cq::Completion,
+    cq::{Completion, CompletionQueue},
     device::Device,
     eq::Event,
     hw::{CompletionOpcode, EventType, WqeSyndrome},
@@ -95,12 +95,20 @@ impl Device {
     fn take_shared(&mut self, srqn: u32, own: Taken) -> Result<Taken, NoReceive> {
         let srq = self.objects.srqs.get_mut(srqn).ok_or(NoReceive::Broken)?;
         let guest: GuestId = own.who.guest;
+        let was_dead = srq.is_dead();
+        let cq = srq.cqn().and_then(|cqn| self.objects.cqs.get(cqn));
+        if cq.is_some_and(CompletionQueue::is_dead) {
+            // Its receives could not be told of.
+            srq.die();
+        }
         let scratch = &mut self.engine.receive;
         let entry = match srq.take(&self.guests[guest].memory, &mut scratch.bytes) {
             Ok(Some(entry)) => entry,
             Ok(None) => return Err(NoReceive::NotReady),
             Err(_) => {
-                self.guests[guest].raise_async(&Event::resource(EventType::SrqCatastrophic, srqn));
+                if !was_dead {
+                    self.guests[guest].raise_async(&Event::resource(EventType::SrqCatastrophic, srqn));
+                }
                 return Err(NoReceive::Broken);
             }
         };
