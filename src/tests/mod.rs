@@ -5,7 +5,6 @@ mod domains;
 mod drops;
 mod endpoints;
 mod logging;
-mod opened;
 mod queries;
 mod receiving;
 mod sending;

@@ -71,14 +71,9 @@ impl Target {
         if self.qp.ptr().is_none() {
             return Ok(());
         }
-        let (domain, number) = (&self.domain, self.qp.number());
-        let connected = &mut self.connected;
-        let stale = end_of_qp(&mut self.qp, None, || {
-            let alone = !domain.may_share(number);
-            // If the kernel refuses the end, the QP may have been stopped.
-            *connected &= !alone;
-            alone
-        })?;
+        // If the kernel refuses the end, the QP may have been stopped.
+        self.connected = false;
+        let stale = end_of_qp(&mut self.qp, None)?;
         note_stale(self.qp.context(), stale);
         Ok(())
     }

@@ -1,5 +1,4 @@
-//! Compiles the C shim: the control verbs that exist only as static inlines of verbs.h, and the kernel's own
-//! call to destroy a QP.
+//! Compiles the C shim: the control verbs that exist only as static inlines of verbs.h.
 
 use super::Library;
 
@@ -8,7 +7,6 @@ pub(crate) fn compile(library: &Library) {
     // The cc crate announces every variable it reads.
     cc::Build::new()
         .file("shim/verbs.c")
-        .file("shim/uverbs.c")
         .includes(&library.include)
         .std("gnu11")
         .warnings(true)

@@ -19,7 +19,7 @@ from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr, QPInitAttrEx
-from pyverbs.srq import SRQ, SrqAttr, SrqInitAttrEx
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr, SrqInitAttrEx
 from pyverbs.wr import SGE, RecvWR, SendWR
 from pyverbs.xrcd import XRCD, XRCDInitAttr
 
@@ -43,10 +43,8 @@ def names(prefix):
     return {value: name[len(prefix):] for name, value in vars(e).items() if name.startswith(prefix)}
 
 
-STATUSES = names('IBV_WC_')
-# Opcodes and flags share the prefix; statuses are these.
-STATUSES = {value: name for name, value in
-            ((n[len('IBV_WC_'):], getattr(e, n)) for n in dir(e) if n.startswith('IBV_WC_'))
+# Opcodes and flags of completions share the prefix with the statuses.
+STATUSES = {value: name for value, name in ((getattr(e, n), n[len('IBV_WC_'):]) for n in dir(e) if n.startswith('IBV_WC_'))
             if name.endswith('_ERR') or name == 'SUCCESS'}
 STATES = names('IBV_QPS_')
 EVENTS = names('IBV_EVENT_')
@@ -173,15 +171,10 @@ class Node:
         return SRQ(self.context, attr), cq
 
     def basic_srq(self, size=16):
-        return SRQ(self.pd, SrqInitAttr_(size))
+        return SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=size, max_sge=1)))
 
     def pair(self, service, **options):
         return Pair(self, service, **options)
-
-
-def SrqInitAttr_(size):
-    from pyverbs.srq import SrqInitAttr
-    return SrqInitAttr(SrqAttr(max_wr=size, max_sge=1))
 
 
 def qp_attr(destination, lid, timeout=14, retries=7, rnr_retries=0, rnr_timer=1, rights=ALL_RIGHTS, psn=0):

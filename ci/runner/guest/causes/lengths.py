@@ -1,13 +1,11 @@
 """Messages that do not fit: in the receive, in the connection, in a datagram."""
 
-from pyverbs import enums as e
 from pyverbs.addr import AH, AHAttr
-from pyverbs.cq import CQ
 from pyverbs.mr import MR
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.qp import QPAttr
 from pyverbs.wr import SGE
 
-from bench import ALL_RIGHTS, MTU, PORT, QKEY, SIZE, Case, FLUSHED, seen
+from bench import ALL_RIGHTS, MTU, PORT, QKEY, SIZE, Case
 
 GRH = 40
 

@@ -1,10 +1,10 @@
 """XRC's SRQ numbers: those that nobody has, and those that belong elsewhere."""
 
 from pyverbs import enums as e
+from pyverbs.mr import MR
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
 from bench import ALL_RIGHTS, Case, seen
-from pyverbs.mr import MR
 
 
 class Numbers(Case):

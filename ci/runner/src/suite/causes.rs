@@ -20,7 +20,7 @@ const COMMON: &str = "bench.py";
 const PYTHON: &str = "/usr/bin/python3";
 
 /// The files of tests, each of them a test of the suite.
-const MODULES: &[&str] = &["keys"];
+const MODULES: &[&str] = &["keys", "lengths", "srqs", "peers", "queues", "library", "events"];
 
 pub fn tests() -> Vec<Test> {
     let table = Test::host("causes are listed", 60, |scene| listed(&scene.paths.project));
