@@ -26,6 +26,24 @@ impl Ready {
             Ready::ConnectionManager => "grep -qs ucma_get_event /proc/[0-9]*/wchan".to_owned(),
         }
     }
+
+    /// Waits until the server shows it, or has ended.
+    pub fn wait_for(self, lab: &mut Lab, server: &Job) -> Result<()> {
+        let script = format!("until {}; do sleep 0.05; done", self.condition());
+        let argv = ["/bin/sh", "-c", &script].map(Into::into).into();
+        let (out, err) = (Box::new(std::io::sink()), Box::new(std::io::sink()));
+        let probe = lab.start_on(server.node(), argv, out, err)?;
+        probe.end_input()?;
+        let until = Instant::now() + READY_LIMIT;
+        while lab.look(&probe)?.is_none() {
+            if lab.look(server)?.is_some() || Instant::now() > until {
+                lab.end(&probe, SIGTERM)?;
+                bail!("the server did not get as far as waiting for a client ({self:?})");
+            }
+            crate::signals::check()?;
+        }
+        Ok(())
+    }
 }
 
 /// A command with the places of its outputs.
@@ -53,7 +71,7 @@ pub fn run(
 ) -> Result<Vec<Ending>> {
     let until = Instant::now() + limit;
     let server = start(lab, server)?;
-    await_ready(lab, &server, ready)?;
+    ready.wait_for(lab, &server)?;
     let clients: Vec<Job> = clients.into_iter().map(|side| start(lab, side)).collect::<Result<_>>()?;
 
     let mut jobs: Vec<Job> = std::iter::once(server).chain(clients).collect();
@@ -91,21 +109,4 @@ fn start(lab: &mut Lab, side: Side) -> Result<Job> {
     let job = lab.start_on(side.node, side.argv, side.out, side.err)?;
     job.end_input()?;
     Ok(job)
-}
-
-/// Waits until the server shows that it is ready, or has ended.
-fn await_ready(lab: &mut Lab, server: &Job, ready: Ready) -> Result<()> {
-    let script = format!("until {}; do sleep 0.05; done", ready.condition());
-    let argv = ["/bin/sh", "-c", &script].map(Into::into).into();
-    let probe = lab.start_on(server.node(), argv, Box::new(std::io::sink()), Box::new(std::io::sink()))?;
-    probe.end_input()?;
-    let until = Instant::now() + READY_LIMIT;
-    while lab.look(&probe)?.is_none() {
-        if lab.look(server)?.is_some() || Instant::now() > until {
-            lab.end(&probe, SIGTERM)?;
-            bail!("the server did not get as far as waiting for a client ({ready:?})");
-        }
-        crate::signals::check()?;
-    }
-    Ok(())
 }

@@ -105,7 +105,7 @@ fn devinfo(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
     Ok(Tally::ONE)
 }
 
-fn send_lat(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
+pub fn send_lat(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
     let (out, err) = (scene.log("client")?, scene.log("client-errors")?);
     let endings = latency(lab, scene.log("server")?, Box::new(out), Box::new(err), scene.limit)?;
     let said = || format!("{}{}", scene.text("client-errors"), scene.text("server"));

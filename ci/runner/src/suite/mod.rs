@@ -4,6 +4,7 @@ mod boots;
 mod causes;
 mod crate_tests;
 mod drivers;
+mod fabric;
 mod host;
 mod lab_tests;
 mod pyverbs;
@@ -19,6 +20,8 @@ use anyhow::{Context, Result};
 
 use crate::cli::Common;
 use crate::console;
+use crate::device::MOST_NODES;
+use crate::host::Ground;
 use crate::lab::{Lab, with_guests_in};
 use crate::paths::{Paths, RunDir};
 use crate::report::{out, say};
@@ -78,6 +81,8 @@ enum Work {
     Host(OnHost),
     /// In the one guest that all of these share.
     Guest(InGuest),
+    /// In so many guests on one fabric, which all of these share.
+    Fabric(u8, InGuest),
     /// Boots guests of its own.
     Boots(OnHost),
 }
@@ -102,19 +107,40 @@ impl Test {
         Test::new(name, seconds, Work::Guest(Box::new(work)))
     }
 
+    fn fabric(
+        name: &str,
+        nodes: u8,
+        seconds: u64,
+        work: impl Fn(&mut Lab, &Scene) -> Result<Tally> + 'static,
+    ) -> Test {
+        Test::new(format!("{FABRIC}{name}"), seconds, Work::Fabric(nodes, Box::new(work)))
+    }
+
     fn boots(name: &str, seconds: u64, work: impl Fn(&Scene) -> Result<Tally> + 'static) -> Test {
         Test::new(format!("boots/{name}"), seconds, Work::Boots(Box::new(work)))
+    }
+
+    /// Whether it runs in a boot of so many guests that others have as well.
+    fn shares(&self, count: u8) -> bool {
+        match self.work {
+            Work::Guest(_) => count == 1,
+            Work::Fabric(nodes, _) => count == nodes,
+            Work::Host(_) | Work::Boots(_) => false,
+        }
     }
 
     fn place(&self) -> Place {
         match self.work {
             Work::Host(_) => Place::Host,
-            Work::Guest(_) | Work::Boots(_) => Place::Guest,
+            Work::Guest(_) | Work::Fabric(..) | Work::Boots(_) => Place::Guest,
         }
     }
 }
 
-/// Every test, in the order in which they run: the last ones take the drivers away.
+/// How the names of tests on several guests begin.
+const FABRIC: &str = "fabric/";
+
+/// Every test, in the order in which they run: the last ones of each boot take away what it stands on.
 fn all(common: &Common) -> Vec<Test> {
     let mut tests = host::tests();
     tests.extend(boots::tests());
@@ -124,6 +150,7 @@ fn all(common: &Common) -> Vec<Test> {
     tests.extend(causes::tests());
     tests.extend(crate_tests::tests());
     tests.extend(drivers::tests());
+    tests.extend(fabric::tests(common.device));
     tests
 }
 
@@ -220,31 +247,24 @@ pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool) -> Re
             record.perform(test, |scene| work(scene))?;
         }
     }
-    let mut on = format!("{} with Linux {}", common.device.verbs_name(), ground.kernel.release);
-    let shared: Vec<&Test> = tests.iter().filter(|test| matches!(test.work, Work::Guest(_))).collect();
-    if !shared.is_empty() {
-        if shared.iter().any(|test| test.name.starts_with(crate_tests::PREFIX)) {
-            crate_tests::build(paths)?;
-        }
-        say("booting the guest for the device tests ...");
-        let mut begun = 0;
-        let outcome = with_guests_in(paths, common, 1, ground, run, &[], |lab| {
-            on = format!("{} with Linux {}", lab.device.verbs_name(), lab.release);
-            begun = shared.len();
-            in_guest(lab, &shared, &mut record)
-        });
-        match outcome {
-            Ok(_) => {}
-            Err(error) if error.is::<Interrupted>() => return Err(error),
-            Err(error) => {
-                out!("FAIL the guest\n         {error:#}");
-                record.guest.failed += 1;
-                record.failures.push("the guest".to_owned());
-            }
-        }
-        for test in shared.iter().skip(begun) {
-            record.perform(test, |_| anyhow::bail!("not run: there is no guest"))?;
-            record.without_guest += 1;
+    let on = format!("{} with Linux {}", common.device.verbs_name(), ground.kernel.release);
+    let wants_crate = |test: &Test| [crate_tests::PREFIX, FABRIC].iter().any(|p| test.name.starts_with(p));
+    if tests.iter().any(wants_crate) {
+        crate_tests::build(paths)?;
+    }
+    let mut prepared = Some((ground, run));
+    for count in 1..=MOST_NODES {
+        let shared: Vec<&Test> = tests.iter().filter(|test| test.shares(count)).collect();
+        if !shared.is_empty() {
+            // The first boot has the folder of the whole.
+            let (ground, run) = match prepared.take() {
+                Some(prepared) => prepared,
+                None => {
+                    let ground = crate::host::prepare(paths, &common.versions(), common.accel)?;
+                    (ground, RunDir::create(paths)?)
+                }
+            };
+            share(&mut record, count, &shared, ground, run)?;
         }
     }
     for test in &tests {
@@ -256,10 +276,36 @@ pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool) -> Re
     Ok(summary(&record, &on, began.elapsed()))
 }
 
+/// Boots so many guests and runs the tests that share them.
+fn share(record: &mut Record, count: u8, tests: &[&Test], ground: Ground, run: RunDir) -> Result<()> {
+    let what = if count == 1 { "the guest".to_owned() } else { format!("{count} guests") };
+    say(&format!("booting {what} for the device tests ..."));
+    let (paths, common) = (record.paths, record.common);
+    let mut begun = 0;
+    let outcome = with_guests_in(paths, common, count, ground, run, &[], |lab| {
+        begun = tests.len();
+        in_guest(lab, tests, record)
+    });
+    match outcome {
+        Ok(_) => {}
+        Err(error) if error.is::<Interrupted>() => return Err(error),
+        Err(error) => {
+            out!("FAIL {what}\n         {error:#}");
+            record.guest.failed += 1;
+            record.failures.push(what);
+        }
+    }
+    for test in tests.iter().skip(begun) {
+        record.perform(test, |_| anyhow::bail!("not run: there is no guest"))?;
+        record.without_guest += 1;
+    }
+    Ok(())
+}
+
 /// All tests of one boot. A guest that is gone fails those that are left, each by name.
 fn in_guest(lab: &mut Lab, tests: &[&Test], record: &mut Record) -> Result<i32> {
     for test in tests {
-        if let Work::Guest(work) = &test.work {
+        if let Work::Guest(work) | Work::Fabric(_, work) = &test.work {
             let gone = lab.check().err();
             record.without_guest += u32::from(gone.is_some());
             record.perform(test, |scene| match gone {

@@ -8,9 +8,9 @@ use crate::device::Device;
 use crate::lab::{Ending, Lab};
 use crate::pair::{self, Ready, Side};
 
-/// A server and its clients; `@` stands for the address at which the clients find the server.
-struct Tool {
-    name: &'static str,
+/// A server on node 1 and its clients, which are on node 2 if there is one; `@` stands for the address at which the clients find the server.
+pub struct Tool {
+    pub name: &'static str,
     server: String,
     client: String,
     clients: usize,
@@ -58,7 +58,7 @@ fn perftest(device: &str, name: &'static str, program: &str, flags: &str) -> Too
     }
 }
 
-fn all(device: Device) -> Vec<Tool> {
+pub fn all(device: Device) -> Vec<Tool> {
     let device = device.verbs_name();
     let mut tools = vec![
         pingpong(device, "ibv_xsrq_pingpong", "", 1),
@@ -100,7 +100,7 @@ pub fn tests(device: Device) -> Vec<Test> {
     tests
 }
 
-fn words(line: &str) -> Vec<std::ffi::OsString> {
+pub fn words(line: &str) -> Vec<std::ffi::OsString> {
     line.split(' ').map(Into::into).collect()
 }
 
@@ -117,16 +117,17 @@ fn devinfo(lab: &mut Lab, scene: &Scene, device: Device) -> Result<Tally> {
     Ok(Tally::ONE)
 }
 
-fn run(lab: &mut Lab, scene: &Scene, tool: &Tool) -> Result<Tally> {
-    let side = |command: &str, name: &str| -> Result<Side> {
+pub fn run(lab: &mut Lab, scene: &Scene, tool: &Tool) -> Result<Tally> {
+    let side = |node: u8, command: &str, name: &str| -> Result<Side> {
         let log = scene.log(name)?;
-        Ok(Side { node: 1, argv: words(command), out: Box::new(log.try_clone()?), err: Box::new(log) })
+        Ok(Side { node, argv: words(command), out: Box::new(log.try_clone()?), err: Box::new(log) })
     };
-    let address = lab.variable(tool.address)?;
-    let server = side(&tool.server, "server")?;
+    let client = lab.count().min(2);
+    let address = lab.variable_on(client, tool.address)?;
+    let server = side(1, &tool.server, "server")?;
     let command = tool.client.replace('@', &address);
     let names: Vec<String> = (1..=tool.clients).map(|n| format!("client-{n}")).collect();
-    let clients = names.iter().map(|name| side(&command, name)).collect::<Result<_>>()?;
+    let clients = names.iter().map(|name| side(client, &command, name)).collect::<Result<_>>()?;
 
     let endings = pair::run(lab, server, clients, tool.ready, scene.limit)?;
     for (name, ending) in std::iter::once("server").chain(names.iter().map(String::as_str)).zip(endings) {
