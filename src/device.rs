@@ -109,7 +109,7 @@ impl Device {
 
     /// The kernel driver, such as `mlx5_core`; None where sysfs does not say.
     pub fn driver(&self) -> Option<String> {
-        driver(&Path::new("/sys/class/infiniband").join(self.name()))
+        driver_of(&self.name())
     }
 
     /// The transport.
@@ -139,6 +139,11 @@ impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Device").field("name", &self.name()).field("guid", &self.guid()).finish()
     }
+}
+
+/// The driver of the device of a name.
+pub(crate) fn driver_of(name: &str) -> Option<String> {
+    driver(&Path::new("/sys/class/infiniband").join(name))
 }
 
 /// The driver of a device in sysfs. A software device has no hardware behind it and so no link; rxe is

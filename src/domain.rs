@@ -1,7 +1,8 @@
 //! An XRC domain: targets and SRQs of one domain work together.
 
 use crate::{
-    CompletionQueue, Context, Error, ErrorKind, ProtectionDomain, Result, Target, XrcSrqBuilder,
+    CompletionQueue, Context, Error, ErrorKind, OpenedTarget, ProtectionDomain, QpNumber, Result, Target,
+    XrcSrqBuilder,
     verbs::{self, domain::Domain},
 };
 use std::{
@@ -44,6 +45,25 @@ impl XrcDomain {
     #[doc(alias("ibv_create_qp_ex", "IBV_QPT_XRC_RECV"))]
     pub fn create_target(&self) -> Result<Target> {
         verbs::target::Target::create(&self.domain).map(Target::new)
+    }
+
+    /// Opens a target of this domain that exists already, by its number: one more holder, who keeps it
+    /// alive.
+    ///
+    /// Verb: [`ibv_open_qp`](https://man7.org/linux/man-pages/man3/ibv_open_qp.3.html).
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if the domain has no target of this number (`EINVAL`): it never had, it is
+    /// another domain's, or its last holder has let go. [`ErrorKind::Unsupported`] if the provider opens no
+    /// targets, as qedr, or if sysfs does not say which driver the device has, which decides how a handle
+    /// is closed.
+    #[doc(alias("ibv_open_qp", "ibv_qp_open_attr"))]
+    pub fn open_target(&self, number: QpNumber) -> Result<OpenedTarget> {
+        let opened = verbs::opened::Opened::open(&self.domain, number);
+        opened.map(OpenedTarget::new).map_err(|error| match &self.path {
+            Some(path) => error.object(format!("target QP {number} of {}", path.display())),
+            None => error,
+        })
     }
 
     /// Closes it.

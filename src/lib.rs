@@ -46,7 +46,8 @@
 //!                    │                     ├─▶ Initiator ◀── CompletionQueue
 //!                    ├─▶ CompletionQueue   │
 //!                    └─▶ XrcDomain ─┬──────┴─▶ XrcSrq ◀── CompletionQueue
-//!                                   └─▶ Target
+//!                                   ├─▶ Target
+//!                                   └─▶ OpenedTarget
 //! ```
 //! The two ends of a connection are types: an [`Initiator`] sends and has nothing of a receiver, a
 //! [`Target`] has no queue at all, and what a peer sends arrives at an [`XrcSrq`]. An SRQ's number and a
@@ -92,17 +93,18 @@
 //!
 //! Some providers look at the queue pair of each completion that they poll: hns without a lock, qedr by an
 //! address in the completion. So a queue pair is stopped first (ERR, then RESET), then the completion queues
-//! that may name it are emptied, for the next poll, and then it is destroyed, while nobody polls them. This
-//! is written from the providers' sources and tested over fakes of them; on a device it has run with mlx5
-//! only. Two things the crate cannot see to. An SRQ cannot be stopped: close it when no peer sends to it any
-//! more, for a provider may look at the SRQ of a message that arrives in the very moment of its end. And hns
-//! finds the target of a receive among those of the same opening of the device only: what comes through
-//! another process's target, in a domain shared by a file, is an error of [`CompletionQueue::poll`] there,
-//! and its buffer comes back with the end of the SRQ.
+//! that may name it are emptied, for the next poll, and then it is destroyed, while nobody polls them. (A
+//! target that others may hold is not stopped; see [`Target::close`].) This is written from the providers'
+//! sources and tested over fakes of them; on a device it has run with mlx5 only. Two things the crate cannot
+//! see to. An SRQ cannot be stopped: close it when no peer sends to it any more, for a provider may look at
+//! the SRQ of a message that arrives in the very moment of its end. And hns finds the target of a receive
+//! among those of the same opening of the device only: what comes through another process's target, in a
+//! domain shared by a file, is an error of [`CompletionQueue::poll`] there, and its buffer comes back with
+//! the end of the SRQ, unless this opening holds an [`OpenedTarget`] of it.
 //!
 //! # What is not wrapped
-//! RDMA writes, reads and atomics; completion channels; asynchronous events; opening another process's
-//! target by number; extended completion queues and work requests. None of it can be named here.
+//! RDMA writes, reads and atomics; completion channels; asynchronous events; extended completion queues and
+//! work requests. None of it can be named here.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -121,6 +123,7 @@ mod error;
 mod gid;
 mod initiator;
 mod numbers;
+mod opened;
 mod pd;
 mod pool;
 mod port;
@@ -145,6 +148,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use gid::{Gid, GidEntry, GidType, Guid};
 pub use initiator::{Initiator, InitiatorBuilder, SendOptions};
 pub use numbers::{Lid, Mtu, NumberError, Psn, QpNumber, SrqNumber};
+pub use opened::OpenedTarget;
 pub use pd::ProtectionDomain;
 pub use pool::Pool;
 pub use port::{LinkLayer, LocalPort, PortAttributes, PortState};

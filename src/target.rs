@@ -7,6 +7,9 @@ use std::fmt;
 
 /// An XRC target: messages of one initiator arrive through it, for any SRQ of its domain.
 ///
+/// This is its creator's handle. Others of the domain, in this process or another, can open it by its number
+/// ([`OpenedTarget`](crate::OpenedTarget)), and then it lives until the last of them all lets go.
+///
 /// It has no protection domain, no completion queue and nothing to post to:
 /// ```compile_fail,E0599
 /// # use rdma_xrc::{Buf, SrqNumber, Target};
@@ -77,7 +80,10 @@ impl Target {
         self.target.connect(&path, self.psn, remote, options)
     }
 
-    /// Destroys it.
+    /// Lets go of it. One that nobody else can hold is stopped, so that no message is on its way through it,
+    /// and destroyed. In the domain of a file others may hold it, as may an
+    /// [`OpenedTarget`](crate::OpenedTarget) of this process: then it is not stopped, goes on if somebody does
+    /// hold it, and is destroyed if not.
     ///
     /// Verb: [`ibv_destroy_qp`](https://man7.org/linux/man-pages/man3/ibv_create_qp.3.html). Dropping does
     /// the same.

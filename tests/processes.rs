@@ -1,24 +1,19 @@
-//! Two processes that share an XRC domain by its file. This binary is both: with a role in its
-//! environment it is the other process, else the test harness.
+//! Two processes that share an XRC domain by its file. This binary is both; see `common::sharer`.
 
 mod common;
 
-use common::{Node, Pair, device, received, sent};
-use libtest_mimic::{Arguments, Failed, Trial};
-use rdma_xrc::{ConnectOptions, Endpoint, ErrorKind, SrqNumber};
-use std::{
-    env,
-    io::{BufRead, BufReader, Write},
-    path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio},
+use common::{
+    Node, Pair, device, received, sent,
+    sharer::{self, Sharer, shared_node},
 };
+use libtest_mimic::{Arguments, Failed, Trial};
+use rdma_xrc::{ConnectOptions, Endpoint, ErrorKind};
+use std::process::ExitCode;
 
-const ROLE: &str = "RDMA_XRC_TEST_DOMAIN";
 const WHY: &str = "needs an XRC device: set RDMA_XRC_DEVICE, or run ci/lab test";
 
 fn main() -> ExitCode {
-    if let Some(domain) = env::var_os(ROLE) {
-        sharer(Path::new(&domain));
+    if sharer::was_asked_for() {
         return ExitCode::SUCCESS;
     }
     let trials = vec![
@@ -30,80 +25,6 @@ fn main() -> ExitCode {
             .with_ignored_flag(true),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-fn shared_node(path: &Path) -> Node {
-    Node::in_domain(device(), |context| {
-        context.open_xrc_domain(path).create(true).open().expect("the shared domain")
-    })
-}
-
-/// The other process: joins the domain with an SRQ of its own and no target at all, tells its number and
-/// what it receives.
-fn sharer(path: &Path) {
-    let mut node = shared_node(path);
-    node.post_receives(8);
-    println!("srq {}", node.srq.number().get());
-    for line in std::io::stdin().lines() {
-        match line.expect("the test is there").as_str() {
-            "receive" => {
-                let message = received(&mut node.receive_cq);
-                assert_eq!(message.srq, node.srq.number());
-                println!("{} {:?}", message.target.get(), String::from_utf8_lossy(&message.bytes));
-            }
-            "leave" => return,
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-struct Sharer {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    srq: SrqNumber,
-}
-
-impl Sharer {
-    fn start(domain: &Path) -> Self {
-        let mut child = Command::new(env::current_exe().expect("this binary"))
-            .env(ROLE, domain)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the other process starts");
-        let input = child.stdin.take().expect("piped");
-        let output = BufReader::new(child.stdout.take().expect("piped"));
-        let mut sharer = Self { child, input, output, srq: SrqNumber::MAX };
-        let line = sharer.line();
-        let number = line.strip_prefix("srq ").and_then(|number| number.parse::<u32>().ok());
-        sharer.srq = SrqNumber::try_from(number.expect("its SRQ's number")).expect("24 bits");
-        sharer
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("the other process lives");
-        line.trim_end().to_owned()
-    }
-
-    fn ask(&mut self, what: &str) -> String {
-        writeln!(self.input, "{what}").expect("the other process lives");
-        self.line()
-    }
-
-    fn leave(mut self) {
-        writeln!(self.input, "leave").expect("the other process lives");
-        assert!(self.child.wait().expect("it ends").success());
-    }
-}
-
-/// Whatever a failed test leaves behind ends with it.
-impl Drop for Sharer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 fn one_target_two_processes() -> Result<(), Failed> {

@@ -5,6 +5,7 @@ mod domains;
 mod drops;
 mod endpoints;
 mod logging;
+mod opened;
 mod queries;
 mod receiving;
 mod sending;

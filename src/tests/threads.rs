@@ -2,8 +2,8 @@
 
 use super::{DEPTH, Rig};
 use crate::{
-    Buf, Completion, CompletionQueue, Context, Device, Endpoint, Error, Initiator, LocalPort, Pool,
-    PostError, ProtectionDomain, QpState, Target, XrcDomain, XrcSrq,
+    Buf, Completion, CompletionQueue, Context, Device, Endpoint, Error, Initiator, LocalPort, OpenedTarget,
+    Pool, PostError, ProtectionDomain, QpState, Target, XrcDomain, XrcSrq,
 };
 use std::{sync::Mutex, thread};
 
@@ -21,7 +21,7 @@ fn everything_is_send_and_what_is_shared_is_sync() {
     macro_rules! both {
         ($($name:ty),*) => { $(send::<$name>(); sync::<$name>();)* };
     }
-    both!(Device, Context, ProtectionDomain, XrcDomain, Pool, LocalPort, Endpoint, Error);
+    both!(Device, Context, ProtectionDomain, XrcDomain, OpenedTarget, Pool, LocalPort, Endpoint, Error);
 }
 
 /// `ibv_query_qp` writes into the queue pair that it asks about.

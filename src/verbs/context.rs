@@ -8,7 +8,7 @@ use super::{
     convert::{errno_value, null_with_errno},
     cq::Cq,
     device::DeviceHandle,
-    sys::{self, ibv_context, ibv_device_attr},
+    sys::{self, ibv_context, ibv_device_attr, ibv_qp_open_attr},
 };
 use crate::{DeviceAttributes, Error, ErrorKind, Guid, Result, bookkeeping::wr_id::QueueId};
 use once_cell::sync::OnceCell;
@@ -28,6 +28,8 @@ pub(super) type Receivers = Vec<(QueueId, Weak<Cq>)>;
 pub(crate) struct Context {
     ptr: NonNull<ibv_context>,
     name: Arc<str>,
+    /// The kernel driver, where sysfs says.
+    driver: Option<String>,
     pid: u32,
     forks: u32,
     attributes: OnceCell<DeviceAttributes>,
@@ -52,6 +54,7 @@ impl Context {
         Ok(Arc::new(Self {
             ptr,
             name,
+            driver: device.driver(),
             pid: std::process::id(),
             forks,
             attributes: OnceCell::new(),
@@ -65,6 +68,22 @@ impl Context {
 
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    pub(super) fn driver(&self) -> Option<&str> {
+        self.driver.as_deref()
+    }
+
+    /// Whether the provider can open a target by its number. Asked for nothing, one that can says that the
+    /// request is incomplete (and leaves errno alone), without a system call; libibverbs answers for one
+    /// that cannot.
+    pub(super) fn opens_targets(&self) -> bool {
+        let mut nothing = ibv_qp_open_attr::default();
+        let opened = null_with_errno(|| {
+            // SAFETY: the context is live and the attributes are valid during the call; their mask names none.
+            unsafe { sys::ibv_open_qp(self.as_ptr(), &raw mut nothing) }
+        });
+        !matches!(opened, Err(source) if source.raw_os_error() == Some(libc::EOPNOTSUPP))
     }
 
     /// Whether this process opened the device, rather than a parent that forked it. A forked child's

@@ -178,13 +178,23 @@ impl Drop for Cq {
 /// has none, those of every CQ that an SRQ of the context completes to. The device is stopped first, and what
 /// it has completed is taken out while the QP is there to be looked at. `own` is a send queue's CQ and id.
 /// Returns as [`Cq::end_of_srq`] does.
-pub(super) fn end_of_qp(qp: &mut Qp, own: Option<(&Arc<Cq>, QueueId)>) -> Result<u64> {
+///
+/// A target that others may hold is not `stop`ped: this only lets go of one handle, and messages go on
+/// arriving through it. A provider that looks at targets (hns) finds none in a completion that comes
+/// between clearing out and the end, nor in those after it, and says so: an error, no stray access. The one
+/// that has addresses in its completions (qedr) opens no targets, so none of its can be held by others.
+pub(super) fn end_of_qp(
+    qp: &mut Qp,
+    own: Option<(&Arc<Cq>, QueueId)>,
+    stop: impl FnOnce() -> bool,
+) -> Result<u64> {
     let context = Arc::clone(qp.context());
     // Several CQs are locked at once only here, by whoever has this lock, so their order does not matter.
     let changes = context.queue_changes();
     let cqs = own.map_or_else(|| receiving(&changes), |(cq, _)| vec![Arc::clone(cq)]);
     let mut shelves: Vec<_> = cqs.iter().map(|cq| cq.books.lock()).collect();
-    match qp.quiesce() {
+    let stopped = if stop() { qp.quiesce() } else { Ok(()) };
+    match stopped {
         // A device that has gone writes nothing any more; its objects can still be destroyed.
         Err(error) if error.kind() != ErrorKind::NoSuchDevice => return Err(error),
         _ => {}

@@ -81,6 +81,15 @@ impl DeviceHandle {
         u64::from_be(unsafe { sys::ibv_get_device_guid(self.as_ptr()) })
     }
 
+    /// The kernel driver, where sysfs says.
+    pub(crate) fn driver(&self) -> Option<String> {
+        #[cfg(not(test))]
+        let driver = crate::device::driver_of(&self.name());
+        #[cfg(test)]
+        let driver = super::fake::driver_of(&self.name());
+        driver
+    }
+
     /// The transport's number.
     pub(crate) fn transport(&self) -> i32 {
         // SAFETY: the device is valid, and the field is set when the list is made.

@@ -9,22 +9,27 @@ use super::{
     convert::{errno_value, null_with_errno},
     sys::{self, ibv_xrcd, ibv_xrcd_init_attr},
 };
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, QpNumber, Result};
 use std::{
     os::fd::{AsRawFd, BorrowedFd},
     ptr::NonNull,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 pub(crate) struct Domain {
     /// None once it was closed.
     ptr: Option<NonNull<ibv_xrcd>>,
+    /// Whether it is a file's, so that other processes may have it open.
+    shared: bool,
+    /// The targets that are open here by number, each as often as it is.
+    opened: Mutex<Vec<QpNumber>>,
     context: Arc<Context>,
 }
 
-// SAFETY: libibverbs lets any thread use a domain, and the structure does not change.
+// SAFETY: libibverbs lets any thread use a domain, and the structure does not change; all other fields are
+// Send.
 unsafe impl Send for Domain {}
-// SAFETY: as above.
+// SAFETY: as above, and the list is behind a lock.
 unsafe impl Sync for Domain {}
 
 impl Domain {
@@ -48,11 +53,23 @@ impl Domain {
             unsafe { sys::ibv_open_xrcd(context.as_ptr(), &raw mut attr) }
         })
         .map_err(|source| explain_open(source, file.is_some(), exclusive).device(context.name()))?;
-        Ok(Arc::new(Self { ptr: Some(ptr), context: Arc::clone(context) }))
+        let (shared, opened) = (file.is_some(), Mutex::default());
+        Ok(Arc::new(Self { ptr: Some(ptr), shared, opened, context: Arc::clone(context) }))
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
         &self.context
+    }
+
+    /// The targets that are open here by number, each as often as it is. One is added under
+    /// [`Context::queue_changes`], so that no target is found to be held by nobody else while it is opened.
+    pub(super) fn opened(&self) -> MutexGuard<'_, Vec<QpNumber>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether somebody may hold this target of the domain beside the one who created it.
+    pub(super) fn may_share(&self, target: QpNumber) -> bool {
+        (self.shared && self.context.opens_targets()) || self.opened().contains(&target)
     }
 
     pub(super) fn as_ptr(&self) -> *mut ibv_xrcd {

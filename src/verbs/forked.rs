@@ -31,15 +31,16 @@ fn case_17_a_forked_childs_drops_do_nothing() {
     let mut rig = Rig::connected();
     rig.srq.post(rig.pool.take().unwrap(), 1).unwrap();
     rig.initiator.send(rig.srq.number(), rig.buf(b"x"), 2).unwrap();
+    let opened = rig.domain.open_target(rig.target.qp_number()).unwrap();
     let alive = rig.world.alive();
     let world = rig.world.clone();
-    let mut rig = Some(rig);
+    let mut rig = Some((rig, opened));
     let untouched = in_child(|| {
         drop(rig.take());
         i32::from(!(world.destroyed().is_empty() && world.alive() == alive))
     });
     assert_eq!(untouched, 0, "the child destroyed something");
-    let world = rig.as_ref().map(|rig| rig.world.clone()).expect("the parent still has it");
+    let world = rig.as_ref().map(|(rig, _)| rig.world.clone()).expect("the parent still has it");
     drop(rig);
     assert_eq!(world.alive(), 0, "the parent's drops work");
 }
@@ -49,10 +50,13 @@ fn case_17_a_forked_childs_drops_do_nothing() {
 fn a_forked_child_cannot_close() {
     let rig = Rig::connected();
     let world = rig.world.clone();
-    let mut rig = Some(rig);
+    let opened = rig.domain.open_target(rig.target.qp_number()).unwrap();
+    let mut rig = Some((rig, opened));
     let failed = in_child(|| {
-        let Rig { srq, initiator, target, cq, pd, domain, pool, .. } = rig.take().expect("set above");
+        let (rig, opened) = rig.take().expect("set above");
+        let Rig { srq, initiator, target, cq, pd, domain, pool, .. } = rig;
         let mut kinds = vec![
+            opened.close().map_err(|(opened, error)| (drop(opened), error).1.kind()),
             srq.close().map_err(|(srq, error)| (drop(srq), error).1.kind()),
             initiator.close().map_err(|(initiator, error)| (drop(initiator), error).1.kind()),
             target.close().map_err(|(target, error)| (drop(target), error).1.kind()),
@@ -72,6 +76,7 @@ fn a_forked_child_cannot_close() {
 #[test]
 fn a_forked_child_cannot_create_connect_post_or_poll() {
     let mut rig = Rig::connected();
+    let opened = rig.domain.open_target(rig.target.qp_number()).unwrap();
     let context = Arc::clone(rig.context.verbs());
     let held = context.queue_changes();
     let wrong = in_child(|| {
@@ -89,6 +94,8 @@ fn a_forked_child_cannot_create_connect_post_or_poll() {
             rig.pd.pool(1, 1).is_err_and(kind),
             rig.domain.create_srq(&rig.pd, &rig.cq).build().is_err_and(kind),
             rig.domain.create_target().is_err_and(kind),
+            rig.domain.open_target(rig.target.qp_number()).is_err_and(kind),
+            opened.state().is_err_and(kind),
             rig.pd.create_initiator(&rig.cq).build().is_err_and(kind),
             rig.initiator.connect(&rig.port, &endpoint, &options).is_err_and(kind),
             rig.target.connect(&rig.port, &endpoint, &options).is_err_and(kind),

@@ -41,6 +41,7 @@ pub(crate) mod fake;
 mod forked;
 pub(crate) mod initiator;
 pub(crate) mod modify;
+pub(crate) mod opened;
 pub(crate) mod pd;
 pub(crate) mod pool;
 pub(crate) mod port;

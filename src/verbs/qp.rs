@@ -1,13 +1,14 @@
 //! What initiators and targets have in common: a QP's handle, its transitions, its end.
 //!
 //! # Safety
-//! The pointer is live from `ibv_create_qp_ex` to `ibv_destroy_qp`. A [`Qp`] has no `Drop`: the
-//! initiator or target that owns it destroys it and holds what it was made from.
+//! The pointer is live from `ibv_create_qp_ex` or `ibv_open_qp` to `ibv_destroy_qp`, or to [`Close::Kernel`]'s
+//! call, after which nothing uses it. A [`Qp`] has no `Drop`: the initiator or target that owns it destroys
+//! it and holds what it was made from.
 
 use super::{
     context::Context,
     convert::{errno_value, null_with_errno},
-    sys::{self, ibv_qp, ibv_qp_attr, ibv_qp_init_attr_ex},
+    sys::{self, ibv_qp, ibv_qp_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr},
 };
 use crate::{
     Error, QpNumber, QpState, Result,
@@ -19,9 +20,20 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+/// Who destroys a QP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Close {
+    /// The provider, which frees what it has of it.
+    Provider,
+    /// The kernel, asked past the provider, as the driver of this number; the provider's structure stays
+    /// in memory for good. See `opened` for why.
+    Kernel(u32),
+}
+
 pub(crate) struct Qp {
     /// None once it was destroyed.
     ptr: Option<NonNull<ibv_qp>>,
+    close: Close,
     number: QpNumber,
     role: Role,
     /// Whether it has left RESET.
@@ -48,14 +60,28 @@ impl Qp {
         .map_err(|source| Error::os("ibv_create_qp_ex", source).device(context.name()).object(role.name()))?;
         // SAFETY: live, and the number is set when the QP is made.
         let number = QpNumber::masked(unsafe { (*ptr.as_ptr()).qp_num });
-        Ok(Self {
-            ptr: Some(ptr),
-            number,
-            role,
-            used: false,
-            query: Mutex::default(),
-            context: Arc::clone(context),
-        })
+        Ok(Self::new(context, ptr, number, role, Close::Provider))
+    }
+
+    /// `ibv_open_qp(3)`: one more handle of a target that exists. The caller holds
+    /// [`Context::queue_changes`].
+    pub(super) fn open(
+        context: &Arc<Context>,
+        attr: &mut ibv_qp_open_attr,
+        close: Close,
+    ) -> std::io::Result<Self> {
+        let number = QpNumber::masked(attr.qp_num);
+        let ptr = null_with_errno(|| {
+            // SAFETY: the context is live, and so is the domain that the attributes name: the caller fills
+            // them from an owner that it holds.
+            unsafe { sys::ibv_open_qp(context.as_ptr(), attr) }
+        })?;
+        Ok(Self::new(context, ptr, number, Role::Target, close))
+    }
+
+    fn new(context: &Arc<Context>, ptr: NonNull<ibv_qp>, number: QpNumber, role: Role, close: Close) -> Self {
+        let (query, context) = (Mutex::default(), Arc::clone(context));
+        Self { ptr: Some(ptr), close, number, role, used: false, query, context }
     }
 
     pub(crate) fn number(&self) -> QpNumber {
@@ -136,11 +162,35 @@ impl Qp {
 
     pub(super) fn destroy(&mut self) -> Result<()> {
         let Some(ptr) = self.ptr else { return Ok(()) };
-        // SAFETY: live until this call succeeds, after which the pointer is gone.
-        errno_value(unsafe { sys::ibv_destroy_qp(ptr.as_ptr()) }).map_err(|source| {
+        let destroyed = match self.close {
+            // SAFETY: live until this call succeeds, after which the pointer is gone.
+            Close::Provider => errno_value(unsafe { sys::ibv_destroy_qp(ptr.as_ptr()) }),
+            Close::Kernel(driver_id) => self.destroy_in_kernel(ptr, driver_id),
+        };
+        destroyed.map_err(|source| {
             Error::os("ibv_destroy_qp", source).device(self.context.name()).object(self.object())
         })?;
         self.ptr = None;
         Ok(())
+    }
+
+    /// The kernel's call to destroy a QP, in the newer form or, where the kernel lacks that, the older.
+    fn destroy_in_kernel(&self, ptr: NonNull<ibv_qp>, driver_id: u32) -> std::io::Result<()> {
+        // How many events of it were read. libibverbs waits until as many are acknowledged, lest it free
+        // the structure under an acknowledgement; this one is not freed.
+        let mut events = 0;
+        // SAFETY: live until its handle is destroyed below.
+        let handle = unsafe { (*ptr.as_ptr()).handle };
+        let context = self.context.as_ptr();
+        // SAFETY: the context is live, the handle is the live QP's, and the number may be written. The
+        // provider is never asked to destroy the same QP.
+        let call = unsafe { sys::uverbs_destroy_qp_ioctl(context, handle, driver_id, &raw mut events) };
+        match errno_value(call) {
+            Err(lacking) if matches!(lacking.raw_os_error(), Some(libc::ENOTTY | libc::EPROTONOSUPPORT)) => {
+                // SAFETY: as above; the call before did nothing.
+                errno_value(unsafe { sys::uverbs_destroy_qp_write(context, handle, &raw mut events) })
+            }
+            result => result,
+        }
     }
 }

@@ -71,9 +71,14 @@ impl Target {
         if self.qp.ptr().is_none() {
             return Ok(());
         }
-        // If the kernel refuses the end, the QP may have been stopped.
-        self.connected = false;
-        let stale = end_of_qp(&mut self.qp, None)?;
+        let (domain, number) = (&self.domain, self.qp.number());
+        let connected = &mut self.connected;
+        let stale = end_of_qp(&mut self.qp, None, || {
+            let alone = !domain.may_share(number);
+            // If the kernel refuses the end, the QP may have been stopped.
+            *connected &= !alone;
+            alone
+        })?;
         note_stale(self.qp.context(), stale);
         Ok(())
     }

@@ -57,6 +57,8 @@ const TYPES: &[&str] = &[
     "ibv_qp_attr_mask",
     "ibv_qp_init_attr_ex",
     "ibv_qp_init_attr_mask",
+    "ibv_qp_open_attr",
+    "ibv_qp_open_attr_mask",
     "ibv_qp_state",
     "ibv_qp_type",
     "ibv_send_wr",

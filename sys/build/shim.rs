@@ -1,4 +1,5 @@
-//! Compiles the C shim: the control verbs that exist only as static inlines of verbs.h.
+//! Compiles the C shim: the control verbs that exist only as static inlines of verbs.h, and the kernel's own
+//! call to destroy a QP.
 
 use super::Library;
 
@@ -7,6 +8,7 @@ pub(crate) fn compile(library: &Library) {
     // The cc crate announces every variable it reads.
     cc::Build::new()
         .file("shim/verbs.c")
+        .file("shim/uverbs.c")
         .includes(&library.include)
         .std("gnu11")
         .warnings(true)

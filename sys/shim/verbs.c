@@ -43,6 +43,12 @@ struct ibv_qp *rdma_xrc_create_qp_ex(struct ibv_context *context,
 	return ibv_create_qp_ex(context, attr);
 }
 
+struct ibv_qp *rdma_xrc_open_qp(struct ibv_context *context,
+				struct ibv_qp_open_attr *attr)
+{
+	return ibv_open_qp(context, attr);
+}
+
 /* The plain exported symbol fills the short, older form of the structure. */
 int rdma_xrc_query_port(struct ibv_context *context, uint8_t port,
 			struct ibv_port_attr *attr)

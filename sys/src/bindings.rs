@@ -24,6 +24,7 @@ pub type ibv_srq_type = ::std::os::raw::c_uint;
 pub type ibv_srq_init_attr_mask = ::std::os::raw::c_uint;
 pub type ibv_qp_type = ::std::os::raw::c_uint;
 pub type ibv_qp_init_attr_mask = ::std::os::raw::c_uint;
+pub type ibv_qp_open_attr_mask = ::std::os::raw::c_uint;
 pub type ibv_qp_attr_mask = ::std::os::raw::c_uint;
 pub type ibv_qp_state = ::std::os::raw::c_uint;
 pub type ibv_mig_state = ::std::os::raw::c_uint;
@@ -272,6 +273,15 @@ pub struct ibv_qp_init_attr_ex {
     pub rx_hash_conf: ibv_rx_hash_conf,
     pub source_qpn: u32,
     pub send_ops_flags: u64,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ibv_qp_open_attr {
+    pub comp_mask: u32,
+    pub qp_num: u32,
+    pub xrcd: *mut ibv_xrcd,
+    pub qp_context: *mut ::std::os::raw::c_void,
+    pub qp_type: ibv_qp_type,
 }
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1357,6 +1367,34 @@ const _: () = {
         "Offset of field: ibv_qp_init_attr_ex::send_ops_flags",
     ][::std::mem::offset_of!(ibv_qp_init_attr_ex, send_ops_flags) - 128usize];
 };
+pub const IBV_QP_OPEN_ATTR_NUM: ibv_qp_open_attr_mask = 1;
+pub const IBV_QP_OPEN_ATTR_XRCD: ibv_qp_open_attr_mask = 2;
+pub const IBV_QP_OPEN_ATTR_CONTEXT: ibv_qp_open_attr_mask = 4;
+pub const IBV_QP_OPEN_ATTR_TYPE: ibv_qp_open_attr_mask = 8;
+pub const IBV_QP_OPEN_ATTR_RESERVED: ibv_qp_open_attr_mask = 16;
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
+const _: () = {
+    ["Size of ibv_qp_open_attr"][::std::mem::size_of::<ibv_qp_open_attr>() - 32usize];
+    [
+        "Alignment of ibv_qp_open_attr",
+    ][::std::mem::align_of::<ibv_qp_open_attr>() - 8usize];
+    [
+        "Offset of field: ibv_qp_open_attr::comp_mask",
+    ][::std::mem::offset_of!(ibv_qp_open_attr, comp_mask) - 0usize];
+    [
+        "Offset of field: ibv_qp_open_attr::qp_num",
+    ][::std::mem::offset_of!(ibv_qp_open_attr, qp_num) - 4usize];
+    [
+        "Offset of field: ibv_qp_open_attr::xrcd",
+    ][::std::mem::offset_of!(ibv_qp_open_attr, xrcd) - 8usize];
+    [
+        "Offset of field: ibv_qp_open_attr::qp_context",
+    ][::std::mem::offset_of!(ibv_qp_open_attr, qp_context) - 16usize];
+    [
+        "Offset of field: ibv_qp_open_attr::qp_type",
+    ][::std::mem::offset_of!(ibv_qp_open_attr, qp_type) - 24usize];
+};
 pub const IBV_QP_STATE: ibv_qp_attr_mask = 1;
 pub const IBV_QP_CUR_STATE: ibv_qp_attr_mask = 2;
 pub const IBV_QP_EN_SQD_ASYNC_NOTIFY: ibv_qp_attr_mask = 4;
@@ -2169,6 +2207,15 @@ impl Default for ibv_rx_hash_conf {
     }
 }
 impl Default for ibv_qp_init_attr_ex {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+impl Default for ibv_qp_open_attr {
     fn default() -> Self {
         let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
         unsafe {

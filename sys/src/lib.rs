@@ -6,6 +6,8 @@
 //!   nothing.
 //! * **Control verbs that are static inline** ([`ibv_open_xrcd`] and its kin) go through a small C shim
 //!   that the build script compiles.
+//! * **The kernel's own call to destroy a QP** ([`uverbs_destroy_qp_ioctl`]), for a provider that cannot be
+//!   asked, is in the shim too.
 //! * **The data path** ([`ibv_post_send`], [`ibv_post_srq_recv`], [`ibv_poll_cq`]) goes through the
 //!   provider's operation tables in Rust, as the header's inlines do.
 //!
@@ -56,9 +58,12 @@ mod shim;
 pub use bindings::*;
 pub use ops::{ibv_poll_cq, ibv_post_send, ibv_post_srq_recv};
 pub use shim::{
-    ibv_close_xrcd, ibv_create_qp_ex, ibv_create_srq_ex, ibv_get_srq_num, ibv_open_xrcd, ibv_query_gid_table,
-    ibv_query_port,
+    ibv_close_xrcd, ibv_create_qp_ex, ibv_create_srq_ex, ibv_get_srq_num, ibv_open_qp, ibv_open_xrcd,
+    ibv_query_gid_table, ibv_query_port, uverbs_destroy_qp_ioctl, uverbs_destroy_qp_write,
 };
+
+/// The kernel's number for the driver mlx5, in its ioctls.
+pub const RDMA_DRIVER_MLX5: u32 = 1;
 
 /// Value of `ibv_port_attr.link_layer`: the device does not say.
 pub const IBV_LINK_LAYER_UNSPECIFIED: u8 = 0;

@@ -1,4 +1,5 @@
-//! The control verbs of `shim/verbs.c`, under the names that `verbs.h` gives them.
+//! The control verbs of `shim/verbs.c`, under the names that `verbs.h` gives them, and the kernel's own calls of
+//! `shim/uverbs.c`.
 
 use crate::bindings::*;
 use std::ffi::c_int;
@@ -21,6 +22,24 @@ unsafe extern "C" {
     /// `ibv_create_qp_ex(3)`: creates a QP of any type. NULL with errno on failure.
     #[link_name = "rdma_xrc_create_qp_ex"]
     pub fn ibv_create_qp_ex(context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
+    /// `ibv_open_qp(3)`: opens a target that exists, by its number. NULL with errno on failure, `EOPNOTSUPP`
+    /// where the provider lacks it; a bad `comp_mask` may leave errno as it was.
+    #[link_name = "rdma_xrc_open_qp"]
+    pub fn ibv_open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp;
+    /// Destroys the kernel's QP object of this handle, and nothing that the provider has of it: the kernel's
+    /// ioctl for it. Returns an errno value: `EINVAL` where the driver is another than `driver_id` says,
+    /// `ENOTTY` or `EPROTONOSUPPORT` where the kernel has no such ioctl. `events` is how many of its
+    /// asynchronous events were read.
+    #[link_name = "rdma_xrc_uverbs_destroy_qp_ioctl"]
+    pub fn uverbs_destroy_qp_ioctl(
+        context: *mut ibv_context,
+        handle: u32,
+        driver_id: u32,
+        events: *mut u32,
+    ) -> c_int;
+    /// The same by the older way, a write to the device's file, which names no driver.
+    #[link_name = "rdma_xrc_uverbs_destroy_qp_write"]
+    pub fn uverbs_destroy_qp_write(context: *mut ibv_context, handle: u32, events: *mut u32) -> c_int;
     /// `ibv_query_port(3)`, with the whole structure. Returns an errno value.
     #[link_name = "rdma_xrc_query_port"]
     pub fn ibv_query_port(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr) -> c_int;

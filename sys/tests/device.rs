@@ -193,3 +193,65 @@ fn case_08_a_target_without_an_attribute_is_refused() {
     }
     assert_eq!(objects.modify(qp, IBV_QPS_RTS, RTS | REQUESTER), 0, "what a target has not is dropped");
 }
+
+#[test]
+#[ignore = "needs an XRC device: set RDMA_XRC_DEVICE, or run ci/lab test"]
+fn an_opened_target_is_destroyed_by_the_kernel_in_either_form() {
+    let objects = objects();
+    let target = objects.target();
+    // SAFETY: a live QP.
+    let number = unsafe { (*target).qp_num };
+    let open = || {
+        let mut attr = ibv_qp_open_attr {
+            comp_mask: IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+            qp_num: number,
+            xrcd: objects.xrcd,
+            qp_type: IBV_QPT_XRC_RECV,
+            ..Default::default()
+        };
+        // SAFETY: an open context and attributes of a live domain.
+        let qp = made(unsafe { ibv_open_qp(objects.context, &raw mut attr) }).expect("the target is opened");
+        // SAFETY: a live QP.
+        unsafe { (*qp).handle }
+    };
+    let mut events = u32::MAX;
+    let mut ioctl = |handle, driver_id| {
+        // SAFETY: an open context, a handle that nothing else destroys, and a number that may be written.
+        let result = unsafe { uverbs_destroy_qp_ioctl(objects.context, handle, driver_id, &raw mut events) };
+        (result, events)
+    };
+    let driver = format!("/sys/class/infiniband/{}/device/driver", env::var("RDMA_XRC_DEVICE").expect("set"));
+    let driver = std::fs::read_link(&driver).expect("sysfs says which driver it is");
+    let handle = open();
+    let handle = if driver.to_string_lossy().contains("/mlx5_core") {
+        assert_eq!(ioctl(handle, RDMA_DRIVER_MLX5 + 1).0, libc::EINVAL, "of another driver");
+        assert_eq!(ioctl(handle, RDMA_DRIVER_MLX5), (0, 0), "no event of it was read");
+        assert_eq!(ioctl(handle, RDMA_DRIVER_MLX5).0, libc::ENOENT, "the handle is gone");
+        open()
+    } else {
+        assert_eq!(ioctl(handle, RDMA_DRIVER_MLX5).0, libc::EINVAL, "this is no mlx5: {driver:?}");
+        handle
+    };
+    let mut write = || {
+        // SAFETY: as above.
+        unsafe { uverbs_destroy_qp_write(objects.context, handle, &raw mut events) }
+    };
+    assert_eq!((write(), write()), (0, libc::ENOENT));
+    assert_eq!(events, 0);
+    // What others hold lives on.
+    assert_eq!(objects.modify(target, IBV_QPS_INIT, INIT), 0);
+}
+
+/// How the safe crate asks whether a provider opens targets at all.
+#[test]
+#[ignore = "needs an XRC device: set RDMA_XRC_DEVICE, or run ci/lab test"]
+fn opening_nothing_fails_without_a_reason() {
+    let objects = objects();
+    let mut nothing = ibv_qp_open_attr::default();
+    // SAFETY: the location is valid for this thread.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    unsafe { errno.write(0) };
+    // SAFETY: an open context and attributes that name nothing.
+    assert_eq!(made(unsafe { ibv_open_qp(objects.context, &raw mut nothing) }), Err(0));
+}

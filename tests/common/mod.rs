@@ -2,6 +2,8 @@
 //! limit.
 #![allow(dead_code)]
 
+pub mod sharer;
+
 use rdma_xrc::{
     Completion, CompletionKind, CompletionQueue, ConnectOptions, Context, Endpoint, Initiator, LocalPort,
     Pool, ProtectionDomain, SrqNumber, Target, XrcDomain, XrcSrq, devices,

@@ -3,6 +3,10 @@
 //! When an armed queue raises its event was settled by what programs do (see `README.md`, "What is guessed"):
 //! an event for what was notified already would come twice, and perftest's event loop counts on it not to.
 
+mod modify;
+
+use std::time::Instant;
+
 use crate::{
     buffer::QueueBuffer,
     command::{
@@ -113,7 +117,20 @@ pub struct CompletionQueue {
     /// Sequence number of the arming in force, and of the one that was last answered by an event.
     sequence: u8,
     answered: Option<u8>,
+    /// Since when an event is due, and with how many completions, that moderation holds back.
+    held_back: Option<(Instant, u32)>,
     dead: bool,
+}
+
+/// What follows from a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// Nothing.
+    Quiet,
+    /// An event.
+    Event,
+    /// An event, at that time at the latest.
+    EventBy(Instant),
 }
 
 impl Object for CompletionQueue {
@@ -155,6 +172,7 @@ impl CompletionQueue {
             solicited: 0,
             sequence: 0,
             answered: None,
+            held_back: None,
             dead: false,
         })
     }
@@ -175,7 +193,7 @@ impl CompletionQueue {
     }
 
     /// Writes a completion; says whether to raise its event.
-    pub fn push(&mut self, memory: &GuestMemory, completion: Completion) -> Result<bool, CqFault> {
+    pub fn push(&mut self, memory: &GuestMemory, completion: Completion) -> Result<Pushed, CqFault> {
         if self.dead {
             return Err(CqFault::Dead);
         }
@@ -193,10 +211,7 @@ impl CompletionQueue {
             Armed::Solicited => completion.solicited,
             Armed::Next => true,
         };
-        if due {
-            self.fire();
-        }
-        Ok(due)
+        Ok(if due { self.due() } else { Pushed::Quiet })
     }
 
     /// Completions behind a consumer index.
@@ -224,6 +239,7 @@ impl CompletionQueue {
 
     fn fire(&mut self) {
         self.armed = Armed::No;
+        self.held_back = None;
         self.notified = self.producer;
         self.answered = Some(self.sequence);
     }
@@ -257,12 +273,9 @@ impl Device {
         let guest = &mut self.guests[cq.guest];
         guest.activity.completions += 1;
         let error = match cq.push(&guest.memory, completion) {
-            Ok(event) => {
-                if event {
-                    guest.raise(cq.eqn(), &Event::completion(cqn));
-                }
-                return;
-            }
+            Ok(Pushed::Quiet) => return,
+            Ok(Pushed::Event) => return guest.raise(cq.eqn(), &Event::completion(cqn)),
+            Ok(Pushed::EventBy(at)) => return self.engine.cq_waits(cqn, at),
             Err(CqFault::Dead) => return,
             Err(CqFault::Overrun) => CQ_ERROR_OVERRUN,
             Err(CqFault::Access) => CQ_ERROR_ACCESS,
@@ -318,38 +331,38 @@ impl Device {
 mod tests {
     use super::*;
 
-    const DOORBELL: u64 = 0x2000;
+    pub(super) const DOORBELL: u64 = 0x2000;
 
-    fn cq(log: u64) -> (GuestMemory, CompletionQueue) {
+    pub(super) fn cq(log: u64) -> (GuestMemory, CompletionQueue) {
         let mut c = [0; cqc::BYTES];
         cqc::LOG_CQ_SIZE.set(&mut c, log);
         cqc::DBR_ADDR.set(&mut c, DOORBELL);
         (GuestMemory::fake(&[(0x1000, 0x2000)]), CompletionQueue::new(0, c, vec![0x1000]).unwrap())
     }
 
-    fn send() -> Completion {
+    pub(super) fn send() -> Completion {
         Completion::new(CompletionOpcode::Send, 0x41, 5, 6)
     }
 
     #[test]
     fn an_arming_gets_one_event() {
         let (m, mut cq) = cq(4);
-        assert!(!cq.push(&m, send()).unwrap(), "not armed");
+        assert_eq!(cq.push(&m, send()), Ok(Pushed::Quiet), "not armed");
         assert!(cq.arm(0, 0, false), "one is there, unread and unannounced");
-        assert!(!cq.push(&m, send()).unwrap());
+        assert_eq!(cq.push(&m, send()), Ok(Pushed::Quiet));
         // The program has the event, has not read the queue, arms again: the second one is new.
         assert!(cq.arm(1, 0, false));
         // Again, and now nothing is new although nothing was read: no second event for the same completions.
         assert!(!cq.arm(2, 0, false));
-        assert!(cq.push(&m, send()).unwrap());
+        assert_eq!(cq.push(&m, send()), Ok(Pushed::Event));
     }
 
     #[test]
     fn repeating_an_answered_arming_does_nothing() {
         let (m, mut cq) = cq(4);
         cq.arm(0, 0, false);
-        assert!(cq.push(&m, send()).unwrap());
-        assert!(!cq.push(&m, send()).unwrap());
+        assert_eq!(cq.push(&m, send()), Ok(Pushed::Event));
+        assert_eq!(cq.push(&m, send()), Ok(Pushed::Quiet));
         assert!(!cq.arm(0, 0, false));
         assert!(cq.arm(1, 0, false));
     }
@@ -358,13 +371,16 @@ mod tests {
     fn solicited_waits_for_solicited_or_error_and_never_weakens() {
         let (m, mut cq) = cq(4);
         cq.arm(0, 0, true);
-        assert!(!cq.push(&m, send()).unwrap());
-        assert!(cq.push(&m, send().solicited(true)).unwrap());
+        assert_eq!(cq.push(&m, send()), Ok(Pushed::Quiet));
+        assert_eq!(cq.push(&m, send().solicited(true)), Ok(Pushed::Event));
         cq.arm(1, 2, true);
-        assert!(cq.push(&m, Completion::new(CompletionOpcode::ResponderError, 1, 1, 1)).unwrap());
+        assert_eq!(
+            cq.push(&m, Completion::new(CompletionOpcode::ResponderError, 1, 1, 1)),
+            Ok(Pushed::Event)
+        );
         cq.arm(2, 3, false);
         cq.arm(2, 3, true);
-        assert!(cq.push(&m, send()).unwrap());
+        assert_eq!(cq.push(&m, send()), Ok(Pushed::Event));
     }
 
     #[test]

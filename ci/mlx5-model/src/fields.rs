@@ -91,6 +91,11 @@ layout! {
     OPT_PARAM_MASK 0x80 32 "Which optional attributes are meant."
 }
 layout! {
+    /// MODIFY_CQ.
+    modify_cq_in, 272:
+    SELECT 0x60 32 "Which fields of the context are meant; the two variants have bits of their own."
+}
+layout! {
     /// MODIFY_RMP.
     modify_rmp_in, 272:
     RMPN 0x48 24 "The shared receive queue."
@@ -110,6 +115,7 @@ layout! {
     LOG_MAX_EQ 0xfc 4 "Log of the most EQs."
     MAX_INDIRECTION 0x100 8 "How deep keys of keys may nest."
     LOG_MAX_MRW_SZ 0x109 7 "Log of the longest memory region."
+    UMR_EXTENDED_TRANSLATION_OFFSET 0x118 1 "Lists beyond 2^16 entries can be written by work request."
     LOG_MAX_KLM_LIST_SIZE 0x11a 6 "Log of the longest list of a key."
     LOG_MAX_RA_REQ_QP 0x14a 6 "Log of the most reads and atomics in flight, requester."
     LOG_MAX_RA_RES_QP 0x15a 6 "Log of the most reads and atomics in flight, responder."
@@ -121,7 +127,11 @@ layout! {
     NUM_PORTS 0x1b8 8 "Ports."
     LOG_MAX_MSG 0x1c3 5 "Log of the longest message."
     CQE_VERSION 0x1fc 4 "1: completions carry the user's index."
+    REPEATED_BLOCK_DISABLED 0x206 1 "No woven lists of keys."
     UMR_MODIFY_ENTITY_SIZE_DISABLED 0x207 1 "Memory is registered by command, not by work request."
+    CQ_RESIZE 0x221 1 "CQs can change their size."
+    CQ_MODERATION 0x222 1 "Events of CQs can be made rarer."
+    IMAICL 0x231 1 "Memory windows."
     ATOMIC 0x21e 1 "Atomics."
     XRC 0x23c 1 "XRC."
     UD 0x23d 1 "UD."
@@ -184,6 +194,8 @@ layout! {
     PAGE_OFFSET 0x54 6 "Where it begins in its first page, in 64ths of the page."
     LOG_CQ_SIZE 0x63 5 "Log of its entries."
     UAR_PAGE 0x68 24 "The page through which it is armed."
+    CQ_PERIOD 0x84 12 "Moderation: how long an event may wait, in microseconds; 0: no matter."
+    CQ_MAX_COUNT 0x90 16 "Moderation: completions that an event may wait for; 0: no matter."
     C_EQN_OR_APU_ELEMENT 0xa0 32 "Its event queue."
     LOG_PAGE_SIZE 0xc3 5 "Log of its page size over 4 KiB."
     LAST_NOTIFIED_INDEX 0x108 24 "Producer counter at the last event."
@@ -284,6 +296,7 @@ layout! {
     mkc, 64:
     FREE 0x1 1 "Not usable yet."
     ACCESS_MODE_4_2 0x3 3 "Upper bits of the access mode."
+    UMR_EN 0x10 1 "Work requests may change it."
     A 0x11 1 "Remote atomics."
     RW 0x12 1 "Remote writes."
     RR 0x13 1 "Remote reads."
@@ -293,6 +306,8 @@ layout! {
     QPN 0x20 24 "The one QP that may use it; all ones: any."
     MKEY_7_0 0x38 8 "Lowest byte of the key, of the driver's choosing."
     LENGTH64 0x60 1 "All of the address space."
+    BSF_EN 0x61 1 "With signatures."
+    EN_RINVAL 0x67 1 "A peer may make it free."
     PD 0x68 24 "Protection domain."
     START_ADDR 0x80 64 "First virtual address."
     LEN 0xc0 64 "Bytes."
@@ -433,6 +448,42 @@ layout! {
     ADDRESS 0x40 64 "Local virtual address."
 }
 layout! {
+    /// Second segment of a work request that changes a memory key; the key's context follows (not in mlx5_ifc.h).
+    wqe_umr, 48:
+    INLINE 0x0 1 "The list is in the work request, not behind a data segment."
+    CHECK_FREE 0x1 1 "Fails if the key is free."
+    CHECK_NOT_FREE 0x2 1 "Fails if the key is not free."
+    TRANSLATION_OFFSET 0x3 1 "The list begins at an offset."
+    CHECK_QPN 0x4 1 "Fails if the key is another QP's."
+    TRANSLATION_OCTWORDS 0x20 16 "Length of the list in units of 16 bytes."
+    OFFSET_15_0 0x30 16 "Where it goes, in the same units."
+    MASK 0x40 64 "What changes in the context."
+    OFFSET_47_16 0x80 32 "Upper bits of where the list goes."
+}
+layout! {
+    /// Entry of a list of keys (not in mlx5_ifc.h).
+    klm, 16:
+    BYTE_COUNT 0x0 32 "Bytes of it; 0: none."
+    KEY 0x20 32 "Of which key."
+    ADDRESS 0x40 64 "Where it begins."
+}
+layout! {
+    /// First entry of a list of keys that are woven together (not in mlx5_ifc.h).
+    weave, 16:
+    ROUND 0x0 32 "Bytes of one round."
+    OPERATION 0x20 32 "0x400: the list is a woven one."
+    REPEATS 0x40 32 "Rounds."
+    ENTRIES 0x70 16 "Strands that follow."
+}
+layout! {
+    /// The other entries of such a list (not in mlx5_ifc.h).
+    strand, 16:
+    STRIDE 0x0 16 "From one round to the next, bytes."
+    BYTE_COUNT 0x10 16 "Bytes of it in each round."
+    KEY 0x20 32 "Of which key."
+    ADDRESS 0x40 64 "Where it begins."
+}
+layout! {
     /// First segment of an entry of a shared receive queue (not in mlx5_ifc.h).
     srq_next, 16:
     NEXT_INDEX 0x10 16 "The entry to use after this one."
@@ -449,6 +500,7 @@ pub const TABLES: &[&[Entry]] = &[
     create_eq_in::TABLE,
     create_mkey_in::TABLE,
     rst2init_qp_in::TABLE,
+    modify_cq_in::TABLE,
     modify_rmp_in::TABLE,
     cmd_hca_cap::TABLE,
     atomic_caps::TABLE,
@@ -474,6 +526,10 @@ pub const TABLES: &[&[Entry]] = &[
     wqe_atomic::TABLE,
     wqe_address::TABLE,
     wqe_data::TABLE,
+    wqe_umr::TABLE,
+    klm::TABLE,
+    weave::TABLE,
+    strand::TABLE,
     srq_next::TABLE,
 ];
 

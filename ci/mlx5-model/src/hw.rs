@@ -78,7 +78,9 @@ numbers! {
     Requester 0x0 "A send work request is done."
     WriteImmediate 0x1 "An RDMA write with immediate data came."
     Send 0x2 "A message came."
+    SendInvalidate 0x4 "A message that made a key free came."
     SendImmediate 0x3 "A message with immediate data came."
+    Resize 0x5 "The CQ goes on in its new memory."
     RequesterError 0xd "A send work request failed."
     ResponderError 0xe "A receive failed."
     Invalid 0xf "Not written yet."
@@ -90,6 +92,7 @@ numbers! {
     LocalQpOperation 0x02 "The work request makes no sense for this QP."
     LocalProtection 0x04 "The local key does not allow it."
     Flushed 0x05 "The QP is in error."
+    MemoryWindowBind 0x06 "The memory key cannot be changed like that."
     BadResponse 0x10 "The answer makes no sense."
     LocalAccess 0x11 "Local access fault."
     RemoteInvalidRequest 0x12 "The peer says: invalid request."
@@ -102,6 +105,7 @@ numbers! {
     /// What a send work request asks for.
     WqeOpcode:
     Nop 0x00 "Nothing."
+    SendInvalidate 0x01 "Message that makes a key of the receiver's free."
     Write 0x08 "RDMA write."
     WriteImmediate 0x09 "RDMA write with immediate data."
     Send 0x0a "Message."
@@ -109,13 +113,14 @@ numbers! {
     Read 0x10 "RDMA read."
     CompareSwap 0x11 "Atomic compare and swap."
     FetchAdd 0x12 "Atomic fetch and add."
+    Umr 0x25 "Changes a memory key."
 }
 numbers! {
     /// How a memory key translates.
     AccessMode:
     Physical 0 "Addresses are the guest's physical ones."
     PageList 1 "By a list of pages."
-    KeyList 2 "By a list of keys (not in the model)."
+    KeyList 2 "By a list of keys."
     FixedKeyList 3 "By a list of keys of one size (not in the model)."
 }
 
@@ -131,6 +136,7 @@ impl WqeSyndrome {
             (Self::LocalProtection, false) => 0x51,
             (Self::LocalProtection, true) => 0xe3,
             (Self::Flushed, _) => 0xf9,
+            (Self::MemoryWindowBind, _) => 0xe6,
             (Self::BadResponse, _) => 0xe4,
             (Self::LocalAccess, _) => 0xe5,
             (Self::RemoteInvalidRequest, _) => 0x8a,

@@ -1,4 +1,16 @@
 //! Memory keys: what may be touched, by whom, how; and where it is.
+//!
+//! A key translates by a list of pages, or by a list of other keys' pieces: then those keys are asked in turn, for
+//! local rights, and their owner's domain must be the same. How deep that goes, and into how many pieces a message
+//! may fall on the way, has an end.
+
+mod change;
+mod list;
+
+pub use change::{Change, LOG_MAX_PAGES, change_mask};
+pub use list::LOG_MAX_LIST;
+
+use list::{KeyList, Part};
 
 use crate::{
     bits::Field,
@@ -18,6 +30,10 @@ const CONTEXT: usize = 16;
 const PAGES: usize = 272;
 /// A key is its index above this many bits of the driver's choosing.
 const VARIANT_BITS: u32 = 8;
+/// How deep keys may nest.
+pub const MAX_INDIRECTION: u32 = 4;
+/// Into how many pieces keys of keys may break a range.
+const MAX_PARTS: u32 = 1 << 14;
 
 /// What is to be done with the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +58,14 @@ impl Access {
             Self::RemoteRead => mkc::RR,
             Self::RemoteWrite => mkc::RW,
             Self::RemoteAtomic => mkc::A,
+        }
+    }
+
+    /// What a key of keys wants of those that it consists of: they are the host's own.
+    fn of_parts(self) -> Self {
+        match self {
+            Self::LocalRead | Self::RemoteRead => Self::LocalRead,
+            Self::LocalWrite | Self::RemoteWrite | Self::RemoteAtomic => Self::LocalWrite,
         }
     }
 }
@@ -79,7 +103,16 @@ pub struct MemoryKey {
     start: u64,
     length: u64,
     shift: u32,
-    pages: Box<[u64]>,
+    pages: Vec<u64>,
+    keys: KeyList,
+}
+
+/// Where a range begins.
+enum Step {
+    /// In memory.
+    Memory(Extent),
+    /// In another key.
+    Key(Part),
 }
 
 impl Object for MemoryKey {
@@ -88,7 +121,8 @@ impl Object for MemoryKey {
     }
 
     fn listed_pages(&self) -> usize {
-        self.pages.len()
+        // An entry of a list of keys takes as much as two addresses.
+        self.pages.len() + self.keys.len() / size_of::<u64>()
     }
 }
 
@@ -100,22 +134,47 @@ impl MemoryKey {
         }
         .ok_or(Refusal::parameter(Syndrome::BadAccessMode))?;
         let free = mkc::FREE.is_set(&context);
-        if matches!(mode, AccessMode::KeyList | AccessMode::FixedKeyList) && !free {
+        let listed = matches!(mode, AccessMode::KeyList | AccessMode::FixedKeyList);
+        if listed && !free || mode == AccessMode::Physical && free {
             return Err(Refusal::parameter(Syndrome::BadAccessMode));
         }
-        let (start, length) = match mode {
-            AccessMode::Physical if mkc::LENGTH64.is_set(&context) => (0, u64::MAX),
-            _ => (mkc::START_ADDR.get(&context), mkc::LEN.get(&context)),
+        let octwords = mkc::TRANSLATIONS_OCTWORD_SIZE.get(&context);
+        if free && octwords > 1 << if listed { LOG_MAX_LIST } else { LOG_MAX_PAGES - 1 } {
+            return Err(Refusal::parameter(Syndrome::SizeBeyondCapability));
+        }
+        let mut key =
+            Self { guest, context, mode, start: 0, length: 0, shift: 0, pages, keys: KeyList::default() };
+        key.pages.shrink_to_fit();
+        key.take_range()?;
+        if !free {
+            key.check_list()?;
+        }
+        Ok(key)
+    }
+
+    /// Takes its range from the context.
+    fn take_range(&mut self) -> Result<(), Refusal> {
+        let c = &self.context;
+        let (start, length) = match self.mode {
+            AccessMode::Physical if mkc::LENGTH64.is_set(c) => (0, u64::MAX),
+            _ => (mkc::START_ADDR.get(c), mkc::LEN.get(c)),
         };
         if start.checked_add(length).is_none() {
             return Err(Refusal::parameter(Syndrome::BadRegion));
         }
-        let shift = mkc::LOG_PAGE_SIZE.get32(&context);
-        let key = Self { guest, context, mode, start, length, shift, pages: pages.into() };
-        if mode == AccessMode::PageList && !free {
-            key.check_pages()?;
+        (self.start, self.length, self.shift) = (start, length, mkc::LOG_PAGE_SIZE.get32(c));
+        Ok(())
+    }
+
+    /// Whether the list covers the range.
+    fn check_list(&self) -> Result<(), Refusal> {
+        match self.mode {
+            AccessMode::Physical => Ok(()),
+            AccessMode::PageList => self.check_pages(),
+            AccessMode::KeyList if self.length <= self.keys.covers() => Ok(()),
+            AccessMode::KeyList => Err(Refusal::parameter(Syndrome::ShortPageList)),
+            AccessMode::FixedKeyList => Err(Refusal::parameter(Syndrome::BadAccessMode)),
         }
-        Ok(key)
     }
 
     fn check_pages(&self) -> Result<(), Refusal> {
@@ -156,17 +215,25 @@ impl MemoryKey {
             && address.checked_add(length).is_some_and(|end| end <= self.start + self.length)
     }
 
-    fn extent(&self, address: u64, length: usize) -> Option<Extent> {
-        if self.mode == AccessMode::Physical {
-            return Some(Extent { address, length });
+    /// Whether it cannot be used: the driver keeps it for the next registration, or as an unbound window.
+    pub fn is_free(&self) -> bool {
+        mkc::FREE.is_set(&self.context)
+    }
+
+    fn step(&self, address: u64, length: u64) -> Option<Step> {
+        let fits = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        match self.mode {
+            AccessMode::Physical => return Some(Step::Memory(Extent { address, length: fits(length) })),
+            AccessMode::KeyList => return self.keys.find(address - self.start, length).map(Step::Key),
+            _ => {}
         }
         // The first page holds the start address at its own place in the page.
         let at = (self.start & self.page_mask()) + (address - self.start);
         let within = at & self.page_mask();
         // The lowest bits of an entry are flags.
         let page = self.pages.get((at >> self.shift) as usize)? & !(PAGE_BYTES - 1);
-        let length = length.min(((1u64 << self.shift) - within).min(usize::MAX as u64) as usize);
-        Some(Extent { address: page.checked_add(within)?, length })
+        let length = fits(length.min((1u64 << self.shift) - within));
+        Some(Step::Memory(Extent { address: page.checked_add(within)?, length }))
     }
 }
 
@@ -184,8 +251,35 @@ impl Table<MemoryKey> {
         address: u64,
         length: u64,
     ) -> Result<(), KeyViolation> {
-        let k = self.allowed(who, key, access)?;
-        if k.covers(address, length) { Ok(()) } else { Err(KeyViolation) }
+        let (part, mut left) = (Part { key, address, length }, MAX_PARTS);
+        self.check_part(who, access, part, MAX_INDIRECTION, &mut left)
+    }
+
+    fn check_part(
+        &self,
+        who: &Accessor,
+        access: Access,
+        part: Part,
+        depth: u32,
+        left: &mut u32,
+    ) -> Result<(), KeyViolation> {
+        let k = self.allowed(who, part.key, access)?;
+        if !k.covers(part.address, part.length) {
+            return Err(KeyViolation);
+        }
+        if k.mode != AccessMode::KeyList {
+            return Ok(());
+        }
+        let depth = depth.checked_sub(1).ok_or(KeyViolation)?;
+        let mut done = 0;
+        while done < part.length {
+            *left = left.checked_sub(1).ok_or(KeyViolation)?;
+            let at = part.address - k.start + done;
+            let inner = k.keys.find(at, part.length - done).ok_or(KeyViolation)?;
+            self.check_part(who, access.of_parts(), inner, depth, left)?;
+            done += inner.length;
+        }
+        Ok(())
     }
 
     /// Where the first part of the range is.
@@ -197,18 +291,29 @@ impl Table<MemoryKey> {
         address: u64,
         length: usize,
     ) -> Result<Extent, KeyViolation> {
-        let k = self.allowed(who, key, access)?;
-        if !k.covers(address, length as u64) {
-            return Err(KeyViolation);
+        let (mut part, mut access) = (Part { key, address, length: length as u64 }, access);
+        for _ in 0..=MAX_INDIRECTION {
+            let k = self.allowed(who, part.key, access)?;
+            if !k.covers(part.address, part.length) {
+                return Err(KeyViolation);
+            }
+            match k.step(part.address, part.length).ok_or(KeyViolation)? {
+                Step::Memory(extent) => return Ok(extent),
+                Step::Key(inner) => part = inner,
+            }
+            access = access.of_parts();
         }
-        k.extent(address, length).ok_or(KeyViolation)
+        Err(KeyViolation)
     }
 }
 
 impl Device {
     /// CREATE_MKEY.
     pub fn create_mkey(&mut self, guest: GuestId, input: &Input, output: &mut Output) -> Result<(), Refusal> {
-        let key = MemoryKey::new(guest, input.context(CONTEXT)?, input.pages(PAGES))?;
+        let context: [u8; mkc::BYTES] = input.context(CONTEXT)?;
+        // What a free key will list comes later.
+        let pages = if mkc::FREE.is_set(&context) { Vec::new() } else { input.pages(PAGES) };
+        let key = MemoryKey::new(guest, context, pages)?;
         // Keys that are to be filled later may come without a domain.
         if !mkc::FREE.is_set(&key.context) {
             self.objects.pds.owned(guest, key.pd())?;

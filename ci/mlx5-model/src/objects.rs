@@ -44,6 +44,8 @@ pub enum Kind {
     TransportDomain,
     /// Memory key.
     Mkey,
+    /// Memory key that nobody can use: a driver keeps it for the next registration, or as an unbound window.
+    FreeMkey,
     /// Completion queue.
     Cq,
     /// Shared receive queue, of XRC or basic.
@@ -138,7 +140,12 @@ impl<T: Object> Table<T> {
     }
 
     fn numbers_of(&self, guest: GuestId) -> Vec<u32> {
-        let mut v: Vec<u32> = self.iter().filter(|(_, o)| o.guest() == guest).map(|(n, _)| n).collect();
+        self.numbers_where(guest, |_| true)
+    }
+
+    fn numbers_where(&self, guest: GuestId, which: impl Fn(&T) -> bool) -> Vec<u32> {
+        let own = self.iter().filter(|(_, o)| o.guest() == guest && which(o));
+        let mut v: Vec<u32> = own.map(|(n, _)| n).collect();
         v.sort_unstable();
         v
     }
@@ -245,6 +252,16 @@ impl Objects {
         result
     }
 
+    /// An object lists `after` page addresses where it listed `before`.
+    pub fn relist(&mut self, before: usize, after: usize) -> Result<(), Refusal> {
+        let listed_pages = self.listed_pages.saturating_sub(before) + after;
+        if listed_pages > MAX_LISTED_PAGES {
+            return Err(Refusal::new(Status::LimitExceeded, Syndrome::TooManyObjects));
+        }
+        self.listed_pages = listed_pages;
+        Ok(())
+    }
+
     /// Ends an object of the guest's.
     pub fn remove<T: Stored>(&mut self, guest: GuestId, number: u32) -> Result<T, Refusal> {
         let table = T::table(self);
@@ -307,7 +324,8 @@ impl Objects {
             (self.pds.kind, self.pds.numbers_of(guest)),
             (self.xrcds.kind, self.xrcds.numbers_of(guest)),
             (self.transport_domains.kind, self.transport_domains.numbers_of(guest)),
-            (self.mkeys.kind, self.mkeys.numbers_of(guest)),
+            (self.mkeys.kind, self.mkeys.numbers_where(guest, |key| !key.is_free())),
+            (Kind::FreeMkey, self.mkeys.numbers_where(guest, MemoryKey::is_free)),
             (self.cqs.kind, self.cqs.numbers_of(guest)),
             (self.srqs.kind, self.srqs.numbers_of(guest)),
             (self.qps.kind, self.qps.numbers_of(guest)),

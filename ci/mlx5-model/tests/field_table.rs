@@ -16,6 +16,10 @@ const NOT_THERE: &[&str] = &[
     "wqe_atomic",
     "wqe_address",
     "wqe_data",
+    "wqe_umr",
+    "klm",
+    "weave",
+    "strand",
     "srq_next",
 ];
 
@@ -25,6 +29,12 @@ const ALIASES: &[(&str, &str, &str, &str)] = &[
     ("command_in", "OP_MOD", "destroy_qp_in", "op_mod"),
     ("command_in", "OBJECT", "destroy_qp_in", "qpn"),
     ("command_in", "INDEX", "query_hca_vport_gid_in", "gid_index"),
+    (
+        "modify_cq_in",
+        "SELECT",
+        "modify_cq_in",
+        "modify_field_select_resize_field_select__resize_field_select__resize_field_select",
+    ),
     ("command_out", "STATUS", "create_qp_out", "status"),
     ("command_out", "SYNDROME", "create_qp_out", "syndrome"),
     ("command_out", "OBJECT", "create_qp_out", "qpn"),

@@ -4,8 +4,8 @@
 //! As in the sys crate: pointers are of live objects that this fake made.
 
 use super::{
-    DEVICES, FakeContext, GUID, INLINE, LONGEST, Modified, Object, State, context, create, data_path,
-    destroy, granted, inodes, lock, set_errno, zeroed,
+    CRASHING, DEVICES, FakeContext, GUID, INLINE, LONGEST, Modified, Object, PLAIN, State, context, create,
+    data_path, destroy, end, granted, inodes, lock, set_errno, zeroed,
 };
 use rdma_core_sys::*;
 use std::{
@@ -14,8 +14,8 @@ use std::{
 };
 
 /// The devices, made once and never freed.
-fn device_pointers() -> &'static [usize; 3] {
-    static POINTERS: OnceLock<[usize; 3]> = OnceLock::new();
+fn device_pointers() -> &'static [usize; DEVICES.len()] {
+    static POINTERS: OnceLock<[usize; DEVICES.len()]> = OnceLock::new();
     POINTERS.get_or_init(|| {
         DEVICES.map(|name| {
             let mut device = Box::new(zeroed::<ibv_device>());
@@ -74,7 +74,7 @@ pub(in crate::verbs) unsafe fn ibv_close_device(ctx: *mut ibv_context) -> c_int 
 
 pub(in crate::verbs) unsafe fn ibv_query_device(ctx: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
     // SAFETY: a live context of ours.
-    let plain = unsafe { context(ctx) }.device == 2;
+    let plain = unsafe { context(ctx) }.device == PLAIN;
     let mut filled = ibv_device_attr {
         node_guid: GUID.to_be(),
         max_qp: 1024,
@@ -237,7 +237,7 @@ pub(in crate::verbs) unsafe fn ibv_open_xrcd(
     let attr = unsafe { *attr };
     assert_eq!(attr.comp_mask, IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, "both are required");
     // SAFETY: the context is live.
-    let plain = unsafe { context(ctx) }.device == 2;
+    let plain = unsafe { context(ctx) }.device == PLAIN;
     let open = |_: &mut State| {
         if plain {
             return Err(libc::EOPNOTSUPP);
@@ -357,7 +357,9 @@ pub(in crate::verbs) unsafe fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_
     if scripted == 0 {
         let strict = state.looks_at_qps && attr.qp_state == IBV_QPS_RESET;
         assert!(!strict || state.by_number(fields.qp_num).qp_state == IBV_QPS_ERR, "RESET, and not from ERR");
-        state.by_number(fields.qp_num).qp_state = attr.qp_state;
+        for handle in state.objects.values_mut().filter(|object| object.number == fields.qp_num) {
+            handle.qp_state = attr.qp_state;
+        }
     }
     scripted
 }
@@ -370,23 +372,102 @@ pub(in crate::verbs) unsafe fn ibv_query_qp(
 ) -> c_int {
     // SAFETY: a live QP of ours.
     let fields = unsafe { &*qp };
-    let (ctx, number) = (fields.context, fields.qp_num);
     // SAFETY: the context of a live QP is live.
-    let shared = &unsafe { context(ctx) }.state;
-    let begun = std::mem::replace(&mut lock(shared).by_number(number).in_query, true);
-    assert!(!begun, "two queries write the QP's state at once");
+    let shared = &unsafe { context(fields.context) }.state;
+    let key = qp as usize;
+    let begun =
+        lock(shared).objects.get_mut(&key).map(|object| std::mem::replace(&mut object.in_query, true));
+    assert_eq!(begun, Some(false), "two queries write the QP's state at once");
     std::thread::yield_now();
     let mut state = lock(shared);
-    let object = state.by_number(number);
+    let object = state.objects.get_mut(&key).expect("the QP lives");
     object.in_query = false;
     // SAFETY: the caller's structure may be written.
     unsafe { (*attr).qp_state = object.qp_state };
     0
 }
 
+pub(in crate::verbs) unsafe fn ibv_open_qp(
+    ctx: *mut ibv_context,
+    attr: *mut ibv_qp_open_attr,
+) -> *mut ibv_qp {
+    // SAFETY: the caller's attributes are valid.
+    let attr = unsafe { *attr };
+    // SAFETY: the context is live.
+    let device = unsafe { context(ctx) };
+    let all = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+    if device.device == PLAIN || lock(&device.state).opens_no_targets {
+        set_errno(libc::EOPNOTSUPP);
+        return std::ptr::null_mut();
+    }
+    if attr.comp_mask != all {
+        assert_eq!(attr.comp_mask, 0, "an incomplete request");
+        return std::ptr::null_mut();
+    }
+    assert_eq!(attr.qp_type, IBV_QPT_XRC_RECV);
+    let mut fields = zeroed::<ibv_qp>();
+    fields.context = ctx;
+    fields.qp_num = attr.qp_num;
+    let xrcd = attr.xrcd as usize;
+    let open = |state: &mut State| {
+        let inode = state.objects[&xrcd].inode;
+        let same_domain =
+            |parent: &usize| *parent == xrcd || (inode.is_some() && state.objects[parent].inode == inode);
+        let known = |object: &&Object| object.number == attr.qp_num && object.parents.iter().any(same_domain);
+        let qp_state = state.objects.values().find(known).ok_or(libc::EINVAL)?.qp_state;
+        Ok(Object { parents: vec![xrcd], number: attr.qp_num, qp_state, opened: true, ..Default::default() })
+    };
+    // SAFETY: the context is live.
+    let qp = unsafe { create(ctx, "ibv_open_qp", fields, open) };
+    if !qp.is_null() {
+        // SAFETY: made just now.
+        unsafe { (*qp).handle = State::handle(qp as usize) };
+    }
+    qp
+}
+
+/// As the kernel does: the structure stays, as the provider's would.
+pub(in crate::verbs) unsafe fn uverbs_destroy_qp_ioctl(
+    ctx: *mut ibv_context,
+    handle: u32,
+    driver_id: u32,
+    _: *mut u32,
+) -> c_int {
+    // SAFETY: the context is live.
+    if unsafe { context(ctx) }.device != CRASHING || driver_id != RDMA_DRIVER_MLX5 {
+        return libc::EINVAL;
+    }
+    // SAFETY: the same.
+    unsafe { end_by_handle(ctx, "uverbs_destroy_qp_ioctl", handle) }
+}
+
+pub(in crate::verbs) unsafe fn uverbs_destroy_qp_write(
+    ctx: *mut ibv_context,
+    handle: u32,
+    _: *mut u32,
+) -> c_int {
+    // SAFETY: the context is live.
+    unsafe { end_by_handle(ctx, "uverbs_destroy_qp_write", handle) }
+}
+
+unsafe fn end_by_handle(ctx: *mut ibv_context, verb: &'static str, handle: u32) -> c_int {
+    // SAFETY: the context is live.
+    let state = lock(&unsafe { context(ctx) }.state);
+    let found = state.objects.iter().find(|(key, object)| object.opened && State::handle(**key) == handle);
+    let Some((&key, _)) = found else { return libc::ENOENT };
+    drop(state);
+    // SAFETY: the context is live.
+    unsafe { end(ctx, verb, key) }
+}
+
 pub(in crate::verbs) unsafe fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     // SAFETY: a live QP of ours.
     let ctx = unsafe { (*qp).context };
+    // SAFETY: the context of a live QP is live.
+    let crashing = unsafe { context(ctx) }.device == CRASHING;
+    // SAFETY: the same.
+    let opened = lock(&unsafe { context(ctx) }.state).objects[&(qp as usize)].opened;
+    assert!(!(crashing && opened), "a provider that would crash is asked to close what it opened");
     // SAFETY: the same.
     unsafe { destroy(ctx, "ibv_destroy_qp", qp) }
 }

@@ -17,8 +17,9 @@ pub(super) use self::control::{
     ibv_alloc_pd, ibv_close_device, ibv_close_xrcd, ibv_create_cq, ibv_create_qp_ex, ibv_create_srq_ex,
     ibv_dealloc_pd, ibv_dereg_mr, ibv_destroy_cq, ibv_destroy_qp, ibv_destroy_srq, ibv_free_device_list,
     ibv_get_device_guid, ibv_get_device_list, ibv_get_device_name, ibv_get_srq_num, ibv_modify_qp,
-    ibv_open_device, ibv_open_xrcd, ibv_query_device, ibv_query_gid, ibv_query_gid_table, ibv_query_pkey,
-    ibv_query_port, ibv_query_qp, ibv_reg_mr,
+    ibv_open_device, ibv_open_qp, ibv_open_xrcd, ibv_query_device, ibv_query_gid, ibv_query_gid_table,
+    ibv_query_pkey, ibv_query_port, ibv_query_qp, ibv_reg_mr, uverbs_destroy_qp_ioctl,
+    uverbs_destroy_qp_write,
 };
 pub(super) use rdma_core_sys::*;
 use std::{
@@ -27,8 +28,23 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
 
-/// The devices of the fake machine: two that have XRC, one that has none.
-const DEVICES: [&str; 3] = ["fake0", "fake1", "plain0"];
+/// The devices of the fake machine: two that have XRC, one that has none, one whose driver is not known.
+const DEVICES: [&str; 4] = ["fake0", "fake1", "plain0", "odd0"];
+
+/// Their kernel drivers. The second one's provider crashes when it closes what it opened.
+pub(crate) fn driver_of(device: &str) -> Option<String> {
+    match device {
+        "fake0" => Some("mlx4_core".to_owned()),
+        "fake1" => Some("mlx5_core.sf".to_owned()),
+        "plain0" => Some("rdma_rxe".to_owned()),
+        _ => None,
+    }
+}
+
+/// The fake device of this place has no XRC.
+const PLAIN: usize = 2;
+/// The fake device of this place has a provider that crashes when it closes what it opened.
+const CRASHING: usize = 1;
 const GUID: u64 = 0x0002_c903_00a1_b2c3;
 /// What every initiator is granted for inline sends.
 pub(crate) const INLINE: u32 = 64;
@@ -60,6 +76,8 @@ struct State {
     like_mlx5: bool,
     /// Whether polling looks at the QP of each completion, as hns and qedr do.
     looks_at_qps: bool,
+    /// Whether the provider lacks `ibv_open_qp`, as qedr does.
+    opens_no_targets: bool,
     /// Polls under way.
     polls: u32,
     /// Completions that were given to another queue than theirs, or looked up in one that is gone.
@@ -72,6 +90,8 @@ struct Object {
     inode: Option<u64>,
     number: u32,
     qp_state: u32,
+    /// Whether it is a further handle of a QP.
+    opened: bool,
     cq: usize,
     in_query: bool,
     range: (u64, u64, u32),
@@ -203,6 +223,11 @@ impl World {
         self.state().looks_at_qps = true;
     }
 
+    /// From now on the provider has no `ibv_open_qp`.
+    pub(crate) fn opens_no_targets(&self) {
+        self.state().opens_no_targets = true;
+    }
+
     /// How many completions were taken for another queue's, or led to one that is gone.
     pub(crate) fn misplaced(&self) -> u32 {
         self.state().misplaced
@@ -321,6 +346,16 @@ impl State {
         cq.completions.push_back(Written { wc, owner, index });
     }
 
+    /// The kernel's number of an object, which for a QP is not its number.
+    fn handle(object: usize) -> u32 {
+        (object >> 4) as u32
+    }
+
+    /// How many handles of a QP there are.
+    fn handles(&self, number: u32) -> usize {
+        self.objects.values().filter(|object| object.number == number).count()
+    }
+
     fn free_index(&self) -> u32 {
         (0..).find(|index| self.objects.values().all(|object| object.index != *index)).unwrap_or(0)
     }
@@ -393,15 +428,30 @@ unsafe fn create<T>(
 /// Ends an object, unless another holds it or the script says otherwise. Returns an errno value.
 unsafe fn destroy<T>(ctx: *mut ibv_context, verb: &'static str, object: *mut T) -> c_int {
     // SAFETY: the caller's context is live.
+    let ended = unsafe { end(ctx, verb, object as usize) };
+    if ended == 0 {
+        // SAFETY: made by `create`, which leaked this box, and taken out of the live ones just now.
+        drop(unsafe { Box::from_raw(object) });
+    }
+    ended
+}
+
+/// The same, without freeing the structure.
+unsafe fn end(ctx: *mut ibv_context, verb: &'static str, key: usize) -> c_int {
+    // SAFETY: the caller's context is live.
     let mut state = lock(&unsafe { context(ctx) }.state);
-    let key = object as usize;
     assert!(state.objects.contains_key(&key), "{verb} of an object that does not live");
     let scripted = state.scripted(verb);
     if scripted != 0 {
         return scripted;
     }
     if state.looks_at_qps && verb == "ibv_destroy_qp" {
-        assert_eq!(state.objects[&key].qp_state, IBV_QPS_RESET, "a QP is destroyed that was not stopped");
+        let qp = &state.objects[&key];
+        let shared = qp.parents.iter().any(|parent| state.objects[parent].inode.is_some());
+        assert!(
+            qp.qp_state == IBV_QPS_RESET || shared || state.handles(qp.number) > 1,
+            "a QP is destroyed that was not stopped"
+        );
         assert_eq!(state.polls, 0, "a QP is freed while a poll may look at it");
     }
     if state.objects.values().any(|other| other.parents.contains(&key)) {
@@ -422,8 +472,6 @@ unsafe fn destroy<T>(ctx: *mut ibv_context, verb: &'static str, object: *mut T) 
         }
     }
     state.destroyed.push(verb);
-    // SAFETY: made by `create`, which leaked this box, and taken out of the live ones just now.
-    drop(unsafe { Box::from_raw(object) });
     0
 }
 

@@ -102,6 +102,7 @@ impl Device {
             DESTROY_EQ => self.destroy_eq(guest, input),
             CREATE_CQ => self.create_cq(guest, input, output),
             QUERY_CQ => self.query_cq(guest, input, output),
+            MODIFY_CQ => self.modify_cq(guest, input),
             DESTROY_CQ => self.destroy_cq(guest, input),
             CREATE_QP => self.create_qp(guest, input, output),
             QUERY_QP => self.query_qp(guest, input, output),

@@ -52,6 +52,7 @@ opcodes! {
     CREATE_CQ 0x400 "Make a completion queue."
     DESTROY_CQ 0x401 "End it."
     QUERY_CQ 0x402 "Read its context."
+    MODIFY_CQ 0x403 "Change its moderation, or move it to other memory."
     CREATE_QP 0x500 "Make a queue pair."
     DESTROY_QP 0x501 "End it."
     RST2INIT_QP 0x502 "RESET to INIT."

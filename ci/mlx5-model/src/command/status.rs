@@ -23,6 +23,8 @@ pub enum Status {
     BadQpState = 0x10,
     /// The datagram is malformed.
     BadPacket = 0x30,
+    /// The CQ holds more completions than would fit.
+    TooManyCompletions = 0x40,
     /// The input is too short.
     BadInputLength = 0x50,
     /// There is no room for the output.
@@ -96,6 +98,10 @@ pub enum Syndrome {
     NoSuchTransportDomain = 0x5c_0028,
     /// The QP is not attached to that group.
     NotAttached = 0x5c_0029,
+    /// The CQ holds more completions than would fit.
+    CompletionsLeft = 0x5c_0031,
+    /// The CQ is in error.
+    DeadCq = 0x5c_0032,
     /// Others still use the object.
     InUse = 0x5c_0030,
     /// The transition does not start from the QP's state.

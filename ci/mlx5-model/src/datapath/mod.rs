@@ -8,6 +8,7 @@ pub mod receive;
 pub mod requester;
 pub mod responder;
 pub mod transfer;
+pub mod umr;
 pub mod wqe;
 
 use std::{
@@ -44,6 +45,7 @@ const FLUSH_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Engine {
     line: VecDeque<u32>,
+    /// When to look at which QP, or CQ, again.
     timers: BinaryHeap<Reverse<(Instant, u32)>>,
     dead_cqs: Vec<u32>,
     wqe: Option<Box<Wqe>>,
@@ -73,6 +75,11 @@ impl Engine {
     /// A completion queue cannot be written any more.
     pub fn cq_died(&mut self, cqn: u32) {
         self.dead_cqs.push(cqn);
+    }
+
+    /// A completion queue's event is due at that time at the latest.
+    pub fn cq_waits(&mut self, cqn: u32, at: Instant) {
+        self.timers.push(Reverse((at, cqn)));
     }
 
     /// When a QP wants to be looked at again, if one does.
@@ -142,6 +149,7 @@ impl Device {
                 break;
             }
             self.engine.timers.pop();
+            self.end_moderation(qpn, at);
             let due = self.objects.qps.get_mut(qpn).filter(|qp| qp.repeating.wake == Some(at));
             if let Some(qp) = due {
                 qp.repeating.wake = None;

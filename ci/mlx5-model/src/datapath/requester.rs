@@ -62,6 +62,9 @@ impl Device {
         if wqe.opcode == WqeOpcode::Nop {
             return Outcome::Done { bytes: 0 };
         }
+        if wqe.opcode == WqeOpcode::Umr {
+            return self.execute_umr(qpn, wqe);
+        }
         match qp.service {
             Service::Rc | Service::Uc | Service::Xrc => self.execute_connected(qpn, wqe),
             Service::Ud | Service::Smi | Service::Gsi => self.execute_datagram(qpn, wqe),

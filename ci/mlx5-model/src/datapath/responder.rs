@@ -117,8 +117,11 @@ impl Device {
             }
         }
         match wqe.opcode {
-            WqeOpcode::Nop => Reply::Acknowledged,
-            WqeOpcode::Send | WqeOpcode::SendImmediate => self.answer_send(request, wqe),
+            // What changes a key does not travel.
+            WqeOpcode::Nop | WqeOpcode::Umr => Reply::Acknowledged,
+            WqeOpcode::SendInvalidate | WqeOpcode::Send | WqeOpcode::SendImmediate => {
+                self.answer_send(request, wqe, who)
+            }
             WqeOpcode::Write | WqeOpcode::WriteImmediate => self.answer_write(request, wqe, who),
             WqeOpcode::Read => self.answer_read(request, wqe, who),
             WqeOpcode::CompareSwap | WqeOpcode::FetchAdd => self.answer_atomic(request, wqe, who),
@@ -135,8 +138,12 @@ impl Device {
         }
     }
 
-    fn answer_send(&mut self, request: &Request, wqe: &Wqe) -> Reply {
+    fn answer_send(&mut self, request: &Request, wqe: &Wqe, who: Accessor) -> Reply {
         let target = request.destination;
+        let invalidates = wqe.opcode == WqeOpcode::SendInvalidate;
+        if invalidates && self.objects.mkeys.may_invalidate(&who, wqe.immediate).is_err() {
+            return self.refuse(target, WqeSyndrome::RemoteAccess);
+        }
         let mut source = End::new(&wqe.pieces, &wqe.bytes, request.source, Access::LocalRead);
         let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
         if let Err(fault) = source.check(store, wqe.total) {
@@ -158,6 +165,10 @@ impl Device {
         }
         let kind = match wqe.opcode {
             WqeOpcode::SendImmediate => CompletionOpcode::SendImmediate,
+            WqeOpcode::SendInvalidate => {
+                self.objects.mkeys.invalidate(wqe.immediate);
+                CompletionOpcode::SendInvalidate
+            }
             _ => CompletionOpcode::Send,
         };
         self.complete_receive(&taken, kind, wqe);

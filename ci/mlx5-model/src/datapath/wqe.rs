@@ -160,12 +160,15 @@ impl Wqe {
         }
         let allowed = match service {
             Service::Rc | Service::Xrc => true,
-            Service::Uc => matches!(self.opcode, Send | SendImmediate | Write | WriteImmediate),
+            Service::Uc => matches!(self.opcode, Send | SendImmediate | Write | WriteImmediate | Umr),
             Service::Ud | Service::Smi | Service::Gsi => matches!(self.opcode, Send | SendImmediate),
-            Service::Umr => false,
+            Service::Umr => self.opcode == Umr,
         };
         if !allowed {
             return Err(WqeSyndrome::LocalQpOperation);
+        }
+        if self.opcode == Umr {
+            return self.parse_umr();
         }
         let mut at = SEGMENT_BYTES;
         match service {
@@ -199,7 +202,7 @@ impl Wqe {
         self.parse_data(at)
     }
 
-    fn parse_data(&mut self, mut at: usize) -> Result<(), WqeSyndrome> {
+    pub(super) fn parse_data(&mut self, mut at: usize) -> Result<(), WqeSyndrome> {
         let gathers = !matches!(self.opcode, WqeOpcode::Read | WqeOpcode::CompareSwap | WqeOpcode::FetchAdd);
         while at < self.length {
             let count = self.field(at, wqe_data::BYTE_COUNT);
@@ -278,7 +281,9 @@ mod tests {
         let bad = Err(WqeSyndrome::LocalQpOperation);
         assert_eq!(wqe(0x10, &[[0; 16]; 4]).parse(Service::Uc), bad);
         assert_eq!(wqe(0x08, &[[0; 16]; 8]).parse(Service::Ud), bad);
-        assert_eq!(wqe(0x25, &[[0; 16]; 8]).parse(Service::Umr), bad);
+        assert_eq!(wqe(0x0a, &[[0; 16]; 8]).parse(Service::Umr), bad);
+        assert_eq!(wqe(0x25, &[[0; 16]; 6]).parse(Service::Umr), bad, "no room for the context");
+        assert_eq!(wqe(0x25, &[[0; 16]; 7]).parse(Service::Ud), bad);
         assert_eq!(wqe(0x0a, &[]).parse(Service::Ud), bad, "no room for the address");
         assert_eq!(wqe(0x11, &[[0; 16]]).parse(Service::Rc), bad, "no room for the operands");
     }
@@ -294,7 +299,7 @@ mod tests {
                 seed ^= seed << 5;
                 *b = if seed & 0x100 == 0 { seed as u8 } else { 0 };
             }
-            w.bytes[3] = [0, 8, 9, 0xa, 0xb, 0x10, 0x11, 0x12, 0xff][seed as usize % 9];
+            w.bytes[3] = [0, 1, 8, 9, 0xa, 0xb, 0x10, 0x11, 0x12, 0x25, 0xff][seed as usize % 11];
             w.length = wqe_length(&w.bytes);
             w.parse_control();
             for service in [Service::Rc, Service::Uc, Service::Ud, Service::Xrc, Service::Gsi, Service::Umr] {

@@ -9,8 +9,8 @@ use mlx5_model::{
     command::opcode::Opcode,
     device::Device,
     fields::{
-        command_entry, command_in, command_out, cqc, create_eq_in, eqc, eqe, mailbox, mkc, qpc, srq_next,
-        wqe_data, xrc_srqc,
+        command_entry, command_in, command_out, cqc, create_eq_in, eqc, eqe, klm, mailbox, mkc, qpc,
+        srq_next, wqe_data, wqe_umr, xrc_srqc,
     },
     hw::{ANY_QPN, AccessMode, EventType, ReceiveQueueType, Service},
 };
@@ -44,11 +44,12 @@ pub struct Region {
     pub at: u64,
 }
 
-/// A queue pair in its own words: XRC initiator, XRC target or RC.
+/// A queue pair in its own words: XRC initiator, XRC target, RC, or the driver's own for memory keys.
 pub enum Role {
     Initiator,
     Target(u32),
     Rc,
+    Keys,
 }
 
 fn memory_file(name: &str) -> File {
@@ -288,7 +289,12 @@ impl Rig {
         let (buffer, doorbell) = (self.alloc(guest, 0x1000), self.alloc(guest, 8));
         let mut c = vec![0; 272 - 16];
         let q = |c: &mut Vec<u8>, f: Field, v: u64| f.within(8).set(c, v);
-        q(&mut c, qpc::ST, if matches!(role, Role::Rc) { Service::Rc } else { Service::Xrc } as u64);
+        let service = match role {
+            Role::Rc => Service::Rc,
+            Role::Keys => Service::Umr,
+            Role::Initiator | Role::Target(_) => Service::Xrc,
+        };
+        q(&mut c, qpc::ST, service as u64);
         q(&mut c, qpc::RQ_TYPE, ReceiveQueueType::Absent as u64);
         q(&mut c, qpc::PD, pd.into());
         q(&mut c, qpc::CQN_SND, cqn.into());
@@ -325,7 +331,21 @@ impl Rig {
 
     /// Posts a work request of segments as the next one (`block` is its place) and rings.
     pub fn post(&mut self, guest: usize, qp: &Queue, block: u16, opcode: u8, segments: &[[u8; 16]]) -> u16 {
+        self.post_with(guest, qp, block, opcode, 0, segments)
+    }
+
+    /// The same, with a last word of the control segment: immediate data, or a key.
+    pub fn post_with(
+        &mut self,
+        guest: usize,
+        qp: &Queue,
+        block: u16,
+        opcode: u8,
+        word: u32,
+        segments: &[[u8; 16]],
+    ) -> u16 {
         let mut wqe = vec![0; 16];
+        wqe[12..16].copy_from_slice(&word.to_be_bytes());
         wqe[1..3].copy_from_slice(&block.to_be_bytes());
         wqe[3] = opcode;
         wqe[4..8].copy_from_slice(&(qp.number << 8 | (segments.len() as u32 + 1)).to_be_bytes());
@@ -359,6 +379,53 @@ impl Rig {
     pub fn completion(&self, guest: usize, cq: &Queue, n: u64) -> [u8; 64] {
         self.read(guest, cq.buffer + n * 64)
     }
+}
+
+/// What a work request that changes a memory key says: the key is in the control segment.
+#[derive(Clone, Copy, Default)]
+pub struct KeyChange<'a> {
+    pub key: u32,
+    /// First byte of the second segment.
+    pub flags: u8,
+    pub mask: u64,
+    pub context: &'a [(Field, u64)],
+    /// In the work request, in whole segments.
+    pub list: &'a [[u8; 16]],
+    /// In units of 16 bytes.
+    pub offset: u64,
+    /// Instead of `list`: so many bytes behind a data segment.
+    pub behind: Option<(Region, u32)>,
+}
+
+/// Segments of such a work request.
+pub fn key_change(change: &KeyChange) -> Vec<[u8; 16]> {
+    let mut bytes = vec![0; wqe_umr::BYTES + mkc::BYTES];
+    bytes[0] = change.flags;
+    wqe_umr::INLINE.set(&mut bytes, change.behind.is_none().into());
+    let octwords = change.behind.map_or(change.list.len() as u64, |(_, n)| u64::from(n) / 16);
+    wqe_umr::TRANSLATION_OCTWORDS.set(&mut bytes, octwords);
+    if change.offset > 0 {
+        wqe_umr::TRANSLATION_OFFSET.set(&mut bytes, 1);
+        wqe_umr::OFFSET_15_0.set(&mut bytes, change.offset & 0xffff);
+        wqe_umr::OFFSET_47_16.set(&mut bytes, change.offset >> 16);
+    }
+    wqe_umr::MASK.set(&mut bytes, change.mask);
+    change.context.iter().for_each(|(f, v)| f.within(wqe_umr::BYTES).set(&mut bytes, *v));
+    let mut segments: Vec<[u8; 16]> = bytes.chunks_exact(16).map(|c| c.try_into().unwrap()).collect();
+    match change.behind {
+        Some((region, length)) => segments.push(data(region, length)),
+        None => segments.extend_from_slice(change.list),
+    }
+    segments
+}
+
+/// Entry of a list of keys.
+pub fn part(key: u32, address: u64, length: u64) -> [u8; 16] {
+    let mut e = [0; 16];
+    klm::BYTE_COUNT.set(&mut e, length);
+    klm::KEY.set(&mut e, key.into());
+    klm::ADDRESS.set(&mut e, address);
+    e
 }
 
 /// Segment: data behind a key.
