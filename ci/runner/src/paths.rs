@@ -83,9 +83,7 @@ impl RunDir {
         let runs = paths.lab.join("runs");
         fs::create_dir_all(&runs)?;
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace([':', '-'], "");
-        let id = format!("{now}-{}", std::process::id());
-        let path = runs.join(&id);
-        fs::create_dir(&path).with_context(|| path.display().to_string())?;
+        let path = new_folder(&runs, &format!("{now}-{}", std::process::id()))?;
         let lock = Lock::exclusive(&path.join(".lock"), "this run")?;
         fs::create_dir(path.join(FILES))?;
         RunDir::point_latest(&path)?;
@@ -126,6 +124,22 @@ impl RunDir {
     pub fn log(&self, name: &str) -> Result<File> {
         let path = self.file(name);
         File::create(&path).with_context(|| path.display().to_string())
+    }
+}
+
+/// Makes a folder of that name, or one that begins so: a run may boot several times within a second.
+fn new_folder(parent: &Path, name: &str) -> Result<PathBuf> {
+    let mut path = parent.join(name);
+    let mut number = 1;
+    loop {
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                number += 1;
+                path = parent.join(format!("{name}-{number}"));
+            }
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        }
     }
 }
 
@@ -226,6 +240,15 @@ mod tests {
         assert_eq!(fs::read_link(at("files/link")).unwrap(), Path::new("../outside"));
         assert_eq!(mode("outside"), 0o4755);
     }
+
+    #[test]
+    fn folders_have_names_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = [(); 3].map(|()| new_folder(dir.path(), "a").unwrap());
+        assert_eq!(paths, ["a", "a-2", "a-3"].map(|name| dir.path().join(name)));
+        assert!(new_folder(&dir.path().join("missing"), "a").is_err());
+    }
+
     #[test]
     fn pruning_leaves_the_newest_and_those_in_use() {
         let dir = tempfile::tempdir().unwrap();

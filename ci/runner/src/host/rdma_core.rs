@@ -127,7 +127,7 @@ impl RdmaCore {
     }
 
     /// The release's number.
-    fn release(&self) -> Result<u32> {
+    pub fn release(&self) -> Result<u32> {
         let digits: String = self.version.chars().take_while(char::is_ascii_digit).collect();
         digits.parse().with_context(|| format!("rdma-core's version is {:?}", self.version))
     }

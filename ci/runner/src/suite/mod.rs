@@ -8,11 +8,13 @@ mod fabric;
 mod host;
 mod lab_tests;
 mod pyverbs;
+mod record;
 mod tools;
 mod tree;
 mod unittest;
+mod versions;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -20,12 +22,13 @@ use anyhow::{Context, Result};
 
 use crate::cli::Common;
 use crate::console;
-use crate::device::MOST_NODES;
-use crate::host::Ground;
+use crate::host::{Ground, Versions};
 use crate::lab::{Lab, with_guests_in};
 use crate::paths::{Paths, RunDir};
 use crate::report::{out, say};
-use crate::signals::{self, Interrupted};
+use crate::signals::Interrupted;
+
+use record::Record;
 
 /// Where a test runs, which is also how it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,12 +82,26 @@ type InGuest = Box<dyn Fn(&mut Lab, &Scene) -> Result<Tally>>;
 
 enum Work {
     Host(OnHost),
-    /// In the one guest that all of these share.
-    Guest(InGuest),
-    /// In so many guests on one fabric, which all of these share.
-    Fabric(u8, InGuest),
+    /// In so many guests on one fabric, which all of the same [`Boot`] share.
+    Guests(u8, InGuest),
     /// Boots guests of its own.
     Boots(OnHost),
+}
+
+/// Other software than what the command line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Other {
+    /// How the names of its tests begin.
+    group: String,
+    versions: Versions,
+}
+
+/// Guests that are up at the same time: tests that need the same ones share them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Boot {
+    count: u8,
+    /// `None`: the software that the command line says.
+    other: Option<Other>,
 }
 
 /// A line of the suite.
@@ -92,11 +109,13 @@ struct Test {
     name: String,
     limit: Duration,
     work: Work,
+    /// `None`: it runs on the software that the command line says.
+    other: Option<Other>,
 }
 
 impl Test {
     fn new(name: impl Into<String>, seconds: u64, work: Work) -> Test {
-        Test { name: name.into(), limit: Duration::from_secs(seconds), work }
+        Test { name: name.into(), limit: Duration::from_secs(seconds), work, other: None }
     }
 
     fn host(name: &str, seconds: u64, work: impl Fn(&Scene) -> Result<Tally> + 'static) -> Test {
@@ -104,7 +123,7 @@ impl Test {
     }
 
     fn guest(name: &str, seconds: u64, work: impl Fn(&mut Lab, &Scene) -> Result<Tally> + 'static) -> Test {
-        Test::new(name, seconds, Work::Guest(Box::new(work)))
+        Test::new(name, seconds, Work::Guests(1, Box::new(work)))
     }
 
     fn fabric(
@@ -113,26 +132,39 @@ impl Test {
         seconds: u64,
         work: impl Fn(&mut Lab, &Scene) -> Result<Tally> + 'static,
     ) -> Test {
-        Test::new(format!("{FABRIC}{name}"), seconds, Work::Fabric(nodes, Box::new(work)))
+        Test::new(format!("{FABRIC}{name}"), seconds, Work::Guests(nodes, Box::new(work)))
     }
 
     fn boots(name: &str, seconds: u64, work: impl Fn(&Scene) -> Result<Tally> + 'static) -> Test {
         Test::new(format!("boots/{name}"), seconds, Work::Boots(Box::new(work)))
     }
 
-    /// Whether it runs in a boot of so many guests that others have as well.
-    fn shares(&self, count: u8) -> bool {
+    /// The same test in a guest with other software.
+    fn on(mut self, other: Other) -> Test {
+        self.name = format!("{}/{}", other.group, self.name);
+        self.other = Some(other);
+        self
+    }
+
+    /// The guests that it runs in, if others run in them as well.
+    fn boot(&self) -> Option<Boot> {
         match self.work {
-            Work::Guest(_) => count == 1,
-            Work::Fabric(nodes, _) => count == nodes,
-            Work::Host(_) | Work::Boots(_) => false,
+            Work::Guests(count, _) => Some(Boot { count, other: self.other.clone() }),
+            Work::Host(_) | Work::Boots(_) => None,
         }
+    }
+
+    /// Whether a word of the user's means this test. What runs on other software, and may be the same test as
+    /// another, is meant only by a word that is in, or begins in, that group's name.
+    fn is_meant(&self, word: &str) -> bool {
+        let within = self.other.as_ref().map_or(usize::MAX, |other| other.group.len());
+        self.name.find(word).is_some_and(|at| at < within)
     }
 
     fn place(&self) -> Place {
         match self.work {
             Work::Host(_) => Place::Host,
-            Work::Guest(_) | Work::Fabric(..) | Work::Boots(_) => Place::Guest,
+            Work::Guests(..) | Work::Boots(_) => Place::Guest,
         }
     }
 }
@@ -151,77 +183,19 @@ fn all(common: &Common) -> Vec<Test> {
     tests.extend(crate_tests::tests());
     tests.extend(drivers::tests());
     tests.extend(fabric::tests(common.device));
+    tests.extend(versions::tests(common));
     tests
 }
 
-/// Results so far, and where they are written.
-struct Record<'a> {
-    paths: &'a Paths,
-    common: &'a Common,
-    run: PathBuf,
-    host: Tally,
-    guest: Tally,
-    failures: Vec<String>,
-    /// Tests that found no guest to run in.
-    without_guest: u32,
-}
-
-impl Record<'_> {
-    fn perform(
-        &mut self,
-        test: &Test,
-        work: impl FnOnce(&Scene) -> Result<Tally>,
-    ) -> Result<(), Interrupted> {
-        signals::check()?;
-        let began = Instant::now();
-        let dir = self.run.join("tests").join(test.name.replace('/', "-").replace(' ', "_"));
-        let limit = self.common.limit(Some(test.limit)).unwrap_or(Duration::from_secs(u64::from(u32::MAX)));
-        let outcome = fs::create_dir_all(&dir)
-            .map_err(anyhow::Error::from)
-            .and_then(|()| work(&Scene { paths: self.paths, common: self.common, dir: dir.clone(), limit }));
-        signals::check()?;
-        let seconds = began.elapsed().as_secs_f64();
-        let (tally, why) = match outcome {
-            Ok(tally) if tally.failed == 0 => (tally, None),
-            Ok(tally) => (tally, Some("see its output".to_owned())),
-            Err(error) => (Tally { failed: 1, ..Tally::default() }, Some(format!("{error:#}"))),
-        };
-        out!("{}", line(&test.name, &tally, seconds));
-        if let Some(why) = why {
-            for line in why.lines() {
-                out!("         {line}");
-            }
-            out!("         output in {}", dir.display());
-            self.failures.push(test.name.clone());
-        }
-        match test.place() {
-            Place::Host => self.host.add(tally),
-            Place::Guest => self.guest.add(tally),
-        }
-        Ok(())
-    }
-}
-
-fn line(name: &str, tally: &Tally, seconds: f64) -> String {
-    let mark = if tally.failed == 0 { "ok  " } else { "FAIL" };
-    let mut counts = Vec::new();
-    if tally.passed + tally.failed > 1 || !tally.skipped.is_empty() {
-        counts.push(format!("{} passed", tally.passed));
-        if tally.failed > 0 {
-            counts.push(format!("{} failed", tally.failed));
-        }
-        if !tally.skipped.is_empty() {
-            counts.push(format!("{} skipped", tally.skipped.len()));
-        }
-    }
-    let counts = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
-    format!("{mark} {name}{counts} {seconds:.1} s")
+/// Software that tests need besides what the user asks for.
+pub fn other_versions(common: &Common) -> Vec<Versions> {
+    distinct_boots(&all(common)).into_iter().filter_map(|boot| Some(boot.other?.versions)).collect()
 }
 
 /// Runs the tests whose names hold one of the words, or all.
 pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool) -> Result<i32> {
     let mut tests = all(common);
-    tests.retain(|test| filter.is_empty() || filter.iter().any(|word| test.name.contains(word)));
+    tests.retain(|test| filter.is_empty() || filter.iter().any(|word| test.is_meant(word)));
     anyhow::ensure!(!tests.is_empty(), "no test's name holds {}", filter.join(" or "));
     if list {
         for test in &tests {
@@ -233,113 +207,105 @@ pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool) -> Re
     let ground = crate::host::prepare(paths, &common.versions(), common.accel)?;
     let run = RunDir::create(paths)?;
     let folder = run.path.clone();
-    let mut record = Record {
-        paths,
-        common,
-        run: folder.clone(),
-        host: Tally::default(),
-        guest: Tally::default(),
-        failures: Vec::new(),
-        without_guest: 0,
-    };
+    let mut record = Record::new(paths, common, folder.clone());
     for test in &tests {
         if let Work::Host(work) = &test.work {
             record.perform(test, |scene| work(scene))?;
         }
     }
-    let on = format!("{} with Linux {}", common.device.verbs_name(), ground.kernel.release);
-    let wants_crate = |test: &Test| [crate_tests::PREFIX, FABRIC].iter().any(|p| test.name.starts_with(p));
+    let wants_crate = |test: &Test| test.name.contains(crate_tests::PREFIX) || test.name.starts_with(FABRIC);
     if tests.iter().any(wants_crate) {
         crate_tests::build(paths)?;
     }
+    // The first boot has the folder of the whole.
     let mut prepared = Some((ground, run));
-    for count in 1..=MOST_NODES {
-        let shared: Vec<&Test> = tests.iter().filter(|test| test.shares(count)).collect();
-        if !shared.is_empty() {
-            // The first boot has the folder of the whole.
-            let (ground, run) = match prepared.take() {
-                Some(prepared) => prepared,
-                None => {
-                    let ground = crate::host::prepare(paths, &common.versions(), common.accel)?;
-                    (ground, RunDir::create(paths)?)
-                }
-            };
-            share(&mut record, count, &shared, ground, run)?;
+    let boots = distinct_boots(&tests);
+    let (others, usual): (Vec<&Boot>, Vec<&Boot>) = boots.iter().partition(|boot| boot.other.is_some());
+    if tests.iter().any(|test| test.place() == Place::Guest && test.other.is_none()) {
+        record.begin_guests(common.device.verbs_name());
+        for boot in usual {
+            let prepared = prepared.take().map_or_else(|| prepare(paths, common), Ok);
+            share(&mut record, common, boot, &tests, prepared)?;
+        }
+        for test in &tests {
+            if let Work::Boots(work) = &test.work {
+                record.perform(test, |scene| work(scene))?;
+            }
         }
     }
-    for test in &tests {
-        if let Work::Boots(work) = &test.work {
-            record.perform(test, |scene| work(scene))?;
+    for boot in others {
+        if let Some(Other { group, versions: Versions { kernel, rdma_core } }) = boot.other.clone() {
+            record.begin_guests(&group);
+            let common = Common { kernel, rdma_core, ..common.clone() };
+            share(&mut record, &common, boot, &tests, prepare(paths, &common))?;
         }
     }
     RunDir::point_latest(&folder)?;
-    Ok(summary(&record, &on, began.elapsed()))
+    Ok(record.summary(began.elapsed()))
 }
 
-/// Boots so many guests and runs the tests that share them.
-fn share(record: &mut Record, count: u8, tests: &[&Test], ground: Ground, run: RunDir) -> Result<()> {
-    let what = if count == 1 { "the guest".to_owned() } else { format!("{count} guests") };
-    say(&format!("booting {what} for the device tests ..."));
-    let (paths, common) = (record.paths, record.common);
+fn prepare(paths: &Paths, common: &Common) -> Result<(Ground, RunDir)> {
+    let ground = crate::host::prepare(paths, &common.versions(), common.accel)?;
+    Ok((ground, RunDir::create(paths)?))
+}
+
+/// Each once, in the tests' order.
+fn distinct_boots(tests: &[Test]) -> Vec<Boot> {
+    let mut boots = Vec::new();
+    for boot in tests.iter().filter_map(Test::boot) {
+        if !boots.contains(&boot) {
+            boots.push(boot);
+        }
+    }
+    boots
+}
+
+/// Boots guests, if what they take could be prepared, and runs the tests that share them. Without guests all of these
+/// fail.
+fn share(
+    record: &mut Record,
+    common: &Common,
+    boot: &Boot,
+    tests: &[Test],
+    prepared: Result<(Ground, RunDir)>,
+) -> Result<()> {
+    let tests: Vec<&Test> = tests.iter().filter(|test| test.boot().as_ref() == Some(boot)).collect();
+    let what = if boot.count == 1 { "the guest".to_owned() } else { format!("{} guests", boot.count) };
+    let whose = boot.other.as_ref().map_or("the device tests", |other| &other.group);
+    say(&format!("booting {what} for {whose} ..."));
+    if let Ok((Ground { kernel, rdma_core, .. }, _)) = &prepared {
+        let (device, release) = (common.device.verbs_name(), &kernel.release);
+        record.name_guests(format!("{device} with Linux {release}, rdma-core {}", rdma_core.version));
+    }
     let mut begun = 0;
-    let outcome = with_guests_in(paths, common, count, ground, run, &[], |lab| {
-        begun = tests.len();
-        in_guest(lab, tests, record)
+    let outcome = prepared.and_then(|(ground, run)| {
+        with_guests_in(record.paths, common, boot.count, ground, run, &[], |lab| {
+            begun = tests.len();
+            perform_in(lab, &tests, record)
+        })
     });
     match outcome {
         Ok(_) => {}
         Err(error) if error.is::<Interrupted>() => return Err(error),
-        Err(error) => {
-            out!("FAIL {what}\n         {error:#}");
-            record.guest.failed += 1;
-            record.failures.push(what);
-        }
+        Err(error) => record.failed(&format!("{what} for {whose}"), &error),
     }
     for test in tests.iter().skip(begun) {
-        record.perform(test, |_| anyhow::bail!("not run: there is no guest"))?;
-        record.without_guest += 1;
+        record.without_guest(test, anyhow::anyhow!("not run: there is no guest"))?;
     }
     Ok(())
 }
 
 /// All tests of one boot. A guest that is gone fails those that are left, each by name.
-fn in_guest(lab: &mut Lab, tests: &[&Test], record: &mut Record) -> Result<i32> {
+fn perform_in(lab: &mut Lab, tests: &[&Test], record: &mut Record) -> Result<i32> {
     for test in tests {
-        if let Work::Guest(work) | Work::Fabric(_, work) = &test.work {
-            let gone = lab.check().err();
-            record.without_guest += u32::from(gone.is_some());
-            record.perform(test, |scene| match gone {
-                Some(error) => Err(error.context("not run")),
-                None => work(lab, scene),
-            })?;
+        if let Work::Guests(_, work) = &test.work {
+            match lab.check() {
+                Err(gone) => record.without_guest(test, gone.context("not run"))?,
+                Ok(()) => record.perform(test, |scene| work(lab, scene))?,
+            }
         }
     }
     lab.check().map(|()| 0)
-}
-
-/// The last lines, and a status for the shell.
-fn summary(record: &Record, on: &str, took: Duration) -> i32 {
-    let (host, guest) = (&record.host, &record.guest);
-    out!();
-    if !record.failures.is_empty() {
-        out!("failed: {}", record.failures.join(", "));
-    }
-    out!("logs: {}", record.run.display());
-    out!("on the host: {} tests ran, {} failed", host.passed + host.failed, host.failed);
-    out!("in guests, on {on}: {} tests ran, {} failed", guest.passed + guest.failed, guest.failed);
-    let skipped: Vec<&String> = host.skipped.iter().chain(&guest.skipped).collect();
-    for reason in &skipped {
-        out!("skipped: {reason}");
-    }
-    let wanting =
-        if record.without_guest == 0 { "none".to_owned() } else { record.without_guest.to_string() };
-    out!("skipped for want of a device: {wanting} ({} min {} s)", took.as_secs() / 60, took.as_secs() % 60);
-    let (passed, failed) = (host.passed + guest.passed, host.failed + guest.failed);
-    match skipped.len() {
-        0 => out!("{passed} passed, {failed} failed"),
-        skipped => out!("{passed} passed, {failed} failed, {skipped} skipped"),
-    }
-    i32::from(failed > 0)
 }
 
 #[cfg(test)]
@@ -347,10 +313,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_tell_what_ran() {
-        assert_eq!(line("a/b", &Tally::ONE, 1.26), "ok   a/b 1.3 s");
-        let many = Tally { passed: 2, failed: 1, skipped: vec!["x".to_owned()] };
-        assert_eq!(line("a", &many, 0.0), "FAIL a (2 passed, 1 failed, 1 skipped) 0.0 s");
+    fn other_software_is_tested_only_where_it_is_meant() {
+        use clap::Parser;
+        let cli = crate::cli::Cli::parse_from(["lab", "test"]);
+        let tests = all(&cli.common);
+        let find = |name: &str| tests.iter().find(|test| test.name == name).unwrap();
+        let (usual, other) = (find("drivers/kernel log"), find("versions/Linux 6.12/drivers/kernel log"));
+        assert!(usual.is_meant("drivers") && !other.is_meant("drivers"));
+        for word in ["versions", "6.12", "6.12/drivers"] {
+            assert!(other.is_meant(word) && !usual.is_meant(word), "{word}");
+        }
+        assert_eq!(other_versions(&cli.common).len(), 2);
     }
 
     #[test]

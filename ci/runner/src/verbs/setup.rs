@@ -3,12 +3,22 @@
 use anyhow::Result;
 
 use crate::cli::Common;
-use crate::host;
+use crate::host::{self, oldest_rust};
 use crate::paths::Paths;
 use crate::report::say;
+use crate::suite;
 
 pub fn setup(paths: &Paths, common: &Common) -> Result<i32> {
     let ground = host::prepare(paths, &common.versions(), common.accel)?;
+    // What only `test` needs.
+    for versions in suite::other_versions(common) {
+        let other = host::prepare(paths, &versions, common.accel)?;
+        say(&format!(
+            "Linux {} and rdma-core {} for the tests",
+            other.kernel.release, other.rdma_core.version
+        ));
+    }
+    say(&format!("Rust {} for the tests", oldest_rust::obtain(paths)?.version));
     if !common.no_build {
         common.device.build(paths)?;
     }
