@@ -47,6 +47,17 @@ pub enum Place {
     Nowhere,
 }
 
+/// What is between two ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// A wire on which nothing happens to packets, either way: messages may be handed over as they are.
+    Perfect,
+    /// One that loses, doubles, delays or reorders packets.
+    Faulty,
+    /// Nothing: one of the ports is down.
+    Down,
+}
+
 /// Groups and their members. Membership of QPs (ATTACH_TO_MCG) decides who hears; the administrator's groups are
 /// what ports joined.
 #[derive(Debug)]
@@ -162,6 +173,14 @@ impl Device {
             None if lid == SM_LID => Place::SubnetManager,
             None => Place::Nowhere,
         }
+    }
+
+    /// What is between the ports of two guests.
+    pub fn link(&self, from: GuestId, to: GuestId) -> Link {
+        if !self.guests[from].is_on_the_wire() || !self.guests[to].is_on_the_wire() {
+            return Link::Down;
+        }
+        if self.engine.wire.is_perfect(from, to) { Link::Perfect } else { Link::Faulty }
     }
 
     /// The guest whose port has the LID and is on the wire.

@@ -93,6 +93,8 @@ impl Device {
         self.fabric.forget(&self.objects, guest);
         self.fabric.forget_port(self.guests[guest].lid);
         self.objects.clear(guest);
+        let o = &self.objects;
+        self.engine.forget_timers(|n| o.qps.get(n).is_some() || o.cqs.get(n).is_some());
         let guest = &mut self.guests[guest];
         guest.eqs.clear();
         guest.uars.clear();

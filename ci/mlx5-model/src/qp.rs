@@ -1,10 +1,19 @@
 //! Queue pairs: what they are made of, and the numbers that the data path uses.
 
-use std::{collections::HashSet, time::Instant};
+use std::{
+    collections::{HashSet, VecDeque},
+    time::Instant,
+};
 
 use crate::{
     buffer::QueueBuffer,
     command::status::{Refusal, Syndrome},
+    datapath::{
+        packet::ATOMIC_BYTES,
+        receive::{Incoming, Taken},
+        sending::Sending,
+        wqe::Piece,
+    },
     fields::qpc,
     hw::{QpState, ReceiveQueueType, SEND_BLOCK_BYTES, Service},
     mkey::Accessor,
@@ -20,7 +29,7 @@ pub const MAX_RECEIVE_BYTES: usize = 1 << LOG_MAX_STRIDE;
 /// Entries are a multiple of this.
 const LOG_MIN_STRIDE: u64 = 4;
 /// Packet sequence numbers have 24 bits.
-const PSN_MASK: u32 = 0xff_ffff;
+pub const PSN_MASK: u32 = 0xff_ffff;
 /// MTU code 1 is 256 bytes, each next one twice that.
 const MTU_BASE: u32 = 128;
 
@@ -78,6 +87,48 @@ pub struct Repeating {
     pub wake: Option<Instant>,
 }
 
+/// What a QP remembers of the requests that it answers.
+#[derive(Debug, Default)]
+pub struct Answering {
+    /// The message that has begun and not ended.
+    pub incoming: Option<Box<Incoming>>,
+    /// A receive that was taken for a message of which something is lost: it is for the next one. Only unreliable
+    /// connections have it.
+    pub spare: Option<(Taken, Vec<Piece>)>,
+    /// The requester was told once what is missing, or that it must wait; what follows meanwhile is dropped.
+    pub told: bool,
+    /// Sequence numbers and results of the last atomics, oldest first, to answer them again.
+    atomics: VecDeque<(u32, [u8; ATOMIC_BYTES])>,
+}
+
+impl Answering {
+    /// The rest of the message that has begun is lost; its receive is not.
+    pub fn abandon(&mut self) {
+        if let Some(Incoming { taken: Some(taken), pieces, .. }) = self.incoming.take().map(|i| *i) {
+            self.spare = Some((taken, pieces));
+        }
+    }
+
+    /// Gives the receive up that a message has half filled.
+    pub fn break_off(&mut self) -> Option<Taken> {
+        self.abandon();
+        self.spare.take().map(|(taken, _)| taken)
+    }
+
+    /// Remembers the result of an atomic, and forgets the oldest if there are more than `most`.
+    pub fn remember(&mut self, psn: u32, found: [u8; ATOMIC_BYTES], most: usize) {
+        while self.atomics.len() >= most.max(1) {
+            self.atomics.pop_front();
+        }
+        self.atomics.push_back((psn, found));
+    }
+
+    /// The result of the atomic with that number.
+    pub fn remembered(&self, psn: u32) -> Option<[u8; ATOMIC_BYTES]> {
+        self.atomics.iter().rev().find(|(n, _)| *n == psn).map(|(_, found)| *found)
+    }
+}
+
 /// A queue pair.
 #[derive(Debug)]
 pub struct QueuePair {
@@ -113,6 +164,12 @@ pub struct QueuePair {
     pub receive_psn: u32,
     /// Repeating of its oldest request.
     pub repeating: Repeating,
+    /// Its message that has begun and not ended.
+    pub sending: Option<Box<Sending>>,
+    /// What it remembers of requests.
+    pub answering: Answering,
+    /// How often it was reset: packets for an earlier life are lost.
+    pub life: u32,
     /// Whether it waits for its turn.
     pub queued: bool,
     /// Whether a request came since it is ready to receive.
@@ -179,6 +236,9 @@ impl QueuePair {
             send_psn: 0,
             receive_psn: 0,
             repeating: Repeating::default(),
+            sending: None,
+            answering: Answering::default(),
+            life: 0,
             queued: false,
             established: false,
             context,
@@ -252,21 +312,40 @@ impl QueuePair {
         length.div_ceil(u64::from(self.mtu())).max(1) as u32 & PSN_MASK
     }
 
+    /// The sequence number that many packets after the one of the next request.
+    pub fn psn_after(&self, packets: u32) -> u32 {
+        self.send_psn.wrapping_add(packets) & PSN_MASK
+    }
+
     /// A request is done: the numbers on its side go on.
     pub fn sent(&mut self, packets: u32) {
-        self.send_psn = self.send_psn.wrapping_add(packets) & PSN_MASK;
+        self.send_psn = self.psn_after(packets);
         self.repeating = Repeating::default();
+    }
+
+    /// Forgets how far the oldest request has come.
+    pub fn stop_sending(&mut self) {
+        self.repeating = Repeating::default();
+        self.sending = None;
     }
 
     /// A request came in: the numbers on its side go on.
     pub fn received(&mut self, packets: u32) {
         self.receive_psn = self.receive_psn.wrapping_add(packets) & PSN_MASK;
+        self.answering.told = false;
+    }
+
+    /// How many atomics it must be able to answer again.
+    pub fn remembers(&self) -> usize {
+        1 << qpc::LOG_RRA_MAX.get32(&self.context)
     }
 
     /// Back to where a new QP is, except for its shape.
     pub fn reset(&mut self) {
         self.state = QpState::Reset;
-        self.repeating = Repeating::default();
+        self.stop_sending();
+        self.answering = Answering::default();
+        self.life = self.life.wrapping_add(1);
         self.established = false;
         if let Some(send) = &mut self.send {
             send.next = 0;

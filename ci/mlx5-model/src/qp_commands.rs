@@ -253,6 +253,7 @@ impl Device {
         if self.fabric.is_member(qpn) {
             return Err(Refusal::in_use());
         }
+        self.engine.forget_timer(qpn);
         self.objects.remove::<QueuePair>(guest, qpn).map(|_| ())
     }
 

@@ -105,6 +105,22 @@ pub struct Activity {
     pub completions: u64,
     /// Times a sender was told that there is no receive.
     pub receiver_not_ready: u64,
+    /// Packets that it sent one by one: those of messages that were handed over as a whole do not count.
+    pub packets: u64,
+    /// Of its packets, those that the wire lost.
+    pub packets_lost: u64,
+    /// Of its packets, those that the wire doubled.
+    pub packets_duplicated: u64,
+    /// Of its packets, those that another one was let past.
+    pub packets_reordered: u64,
+    /// Of its packets, those that the wire delayed.
+    pub packets_delayed: u64,
+    /// Packets that it sent again.
+    pub packets_retransmitted: u64,
+    /// Requests to it that it had answered before.
+    pub duplicate_requests: u64,
+    /// Requests to it before which others were missing.
+    pub sequence_errors: u64,
     /// Datagrams that nobody took.
     pub datagrams_dropped: u64,
     /// Events for which there was no room or no queue.

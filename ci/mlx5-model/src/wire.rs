@@ -1,11 +1,20 @@
-//! The wire between ports: which packets are lost, doubled, overtaken or late.
+//! The wire between ports: which packets are lost, doubled, overtaken or late, and the packets under way.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
-use crate::{device::Device, objects::GuestId};
+use crate::{datapath::packet::Packet, device::Device, objects::GuestId};
 
 /// The longest delay and the widest jitter.
 pub const MAX_DELAY: Duration = Duration::from_secs(10);
+/// The most packets under way, and the most bytes in them. What is beyond is lost, as in a switch that is full.
+pub const MAX_PACKETS: usize = 1 << 16;
+/// See [`MAX_PACKETS`].
+pub const MAX_BYTES: usize = 64 << 20;
+/// How long a packet waits to be overtaken if no other one comes.
+const HOLD: Duration = Duration::from_millis(1);
 
 /// What may happen to a packet in one direction between two ports. The default is a perfect wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -68,11 +77,45 @@ impl LinkFaults {
     }
 }
 
-/// The faults of all links, and the dice.
+/// A packet under way.
+#[derive(Clone, Debug)]
+pub struct Parcel {
+    /// The port that it left.
+    pub from: GuestId,
+    /// The port that it goes to.
+    pub to: GuestId,
+    /// Which life of its QP it is for (see [`QueuePair::life`](crate::qp::QueuePair::life)).
+    pub life: u32,
+    /// The packet.
+    pub packet: Packet,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// Lost.
+    pub lost: bool,
+    /// Comes twice.
+    pub duplicated: bool,
+    /// Is overtaken.
+    pub reordered: bool,
+    /// Comes late.
+    pub delayed: bool,
+}
+
+/// When a packet arrives; of those that arrive together the first sent comes first.
+type Arrival = (Instant, u64);
+
+/// The faults of all links, the dice, and the packets under way.
 #[derive(Debug, Default)]
 pub struct Wire {
     rules: BTreeMap<(GuestId, GuestId), LinkFaults>,
     dice: Dice,
+    parcels: BTreeMap<Arrival, Parcel>,
+    bytes: usize,
+    sent: u64,
+    /// Of each link the packet that waits to be overtaken.
+    held: BTreeMap<(GuestId, GuestId), Arrival>,
 }
 
 /// The generator that decides. Its seed is fixed unless one is given, so that what happened can happen again.
@@ -85,15 +128,96 @@ impl Default for Dice {
     }
 }
 
+impl Dice {
+    fn happens(&mut self, probability: f64) -> bool {
+        probability > 0.0 && self.0.f64() < probability
+    }
+}
+
 impl Wire {
     /// The faults of packets in that direction.
     pub fn faults(&self, from: GuestId, to: GuestId) -> LinkFaults {
         self.rules.get(&(from, to)).copied().unwrap_or_default()
     }
 
-    /// Throws the dice for something of that probability.
-    pub fn happens(&mut self, probability: f64) -> bool {
-        probability > 0.0 && self.dice.0.f64() < probability
+    /// Whether nothing happens to packets between the two, either way.
+    pub fn is_perfect(&self, a: GuestId, b: GuestId) -> bool {
+        self.rules.is_empty() || !self.rules.contains_key(&(a, b)) && !self.rules.contains_key(&(b, a))
+    }
+
+    /// Takes a packet.
+    pub fn send(&mut self, now: Instant, parcel: Parcel) -> Fate {
+        let link = (parcel.from, parcel.to);
+        let faults = self.faults(parcel.from, parcel.to);
+        let mut fate = Fate { lost: self.dice.happens(faults.loss), ..Fate::default() };
+        if fate.lost {
+            return fate;
+        }
+        fate.duplicated = self.dice.happens(faults.duplicate);
+        // One that follows a held packet overtakes it, and is not held itself.
+        let overtakes = self.held.remove(&link);
+        fate.reordered = self.dice.happens(faults.reorder) && overtakes.is_none();
+        if fate.duplicated {
+            let at = now + self.delay(&faults);
+            self.insert(at, parcel.clone());
+        }
+        let delay = self.delay(&faults);
+        fate.delayed = !delay.is_zero();
+        let at = now + delay;
+        match self.insert(if fate.reordered { at + HOLD } else { at }, parcel) {
+            None => fate.lost = true,
+            Some(arrival) if fate.reordered => {
+                self.held.insert(link, arrival);
+            }
+            Some(_) => {}
+        }
+        if let Some(held) = overtakes.and_then(|arrival| self.take(arrival)) {
+            self.insert(at, held);
+        }
+        fate
+    }
+
+    fn delay(&mut self, faults: &LinkFaults) -> Duration {
+        if faults.jitter.is_zero() {
+            return faults.delay;
+        }
+        faults.delay + faults.jitter.mul_f64(self.dice.0.f64())
+    }
+
+    fn insert(&mut self, at: Instant, parcel: Parcel) -> Option<Arrival> {
+        let bytes = self.bytes + parcel.packet.payload();
+        if self.parcels.len() >= MAX_PACKETS || bytes > MAX_BYTES {
+            return None;
+        }
+        self.bytes = bytes;
+        self.sent += 1;
+        let arrival = (at, self.sent);
+        self.parcels.insert(arrival, parcel);
+        Some(arrival)
+    }
+
+    fn take(&mut self, arrival: Arrival) -> Option<Parcel> {
+        let parcel = self.parcels.remove(&arrival)?;
+        self.bytes -= parcel.packet.payload();
+        Some(parcel)
+    }
+
+    /// When the next packet arrives, if one is under way.
+    pub fn next_arrival(&self) -> Option<Instant> {
+        self.parcels.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// A packet that has arrived.
+    pub fn arrived(&mut self, now: Instant) -> Option<Parcel> {
+        let (&arrival, parcel) = self.parcels.first_key_value()?;
+        if arrival.0 > now {
+            return None;
+        }
+        let link = (parcel.from, parcel.to);
+        if self.held.get(&link) == Some(&arrival) {
+            self.held.remove(&link);
+        }
+        self.take(arrival)
     }
 }
 

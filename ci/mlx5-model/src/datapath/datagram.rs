@@ -3,7 +3,7 @@
 use crate::{
     bits::put,
     device::Device,
-    fabric::Place,
+    fabric::{Link, Place},
     fields::{cqe, qpc, wqe_address},
     hw::{
         CompletionOpcode, DEFAULT_PKEY, GRH_BYTES, MAX_DATAGRAM, MULTICAST_QPN, QKEY_PRIVILEGED, QP0, QP1,
@@ -15,7 +15,8 @@ use crate::{
 };
 
 use super::{
-    requester::Outcome,
+    packet::Packet,
+    requester::{Outcome, local_syndrome},
     transfer::{End, Store, TransferFault, copy},
     wqe::{Piece, Wqe},
 };
@@ -103,8 +104,7 @@ impl Device {
         self.engine.datagram = payload;
         match read {
             Ok(()) => Outcome::Done { bytes: 0 },
-            Err(TransferFault::Dma) => Outcome::Failed(WqeSyndrome::LocalAccess),
-            Err(_) => Outcome::Failed(WqeSyndrome::LocalProtection),
+            Err(fault) => Outcome::Failed(local_syndrome(fault)),
         }
     }
 
@@ -117,16 +117,15 @@ impl Device {
                 return self.drop_datagram(sender);
             };
             for qpn in self.fabric.members(gid) {
-                self.deliver(qpn, datagram, payload);
+                if let Some(guest) = self.objects.qps.get(qpn).map(|qp| qp.guest) {
+                    self.send_datagram(sender, (guest, qpn), datagram, payload);
+                }
             }
             return;
         }
         match self.place_of(datagram.lid) {
-            Place::Guest(guest) => match self.find_receiver(guest, datagram.qpn) {
-                Some(qpn) => self.deliver(qpn, datagram, payload),
-                None => self.drop_datagram(sender),
-            },
-            Place::SubnetManager if datagram.is_for_sa(payload) => {
+            Place::Guest(guest) => self.send_datagram(sender, (guest, datagram.qpn), datagram, payload),
+            Place::SubnetManager if datagram.is_for_sa(payload) && self.guests[sender].is_on_the_wire() => {
                 let Some(answer) = sa::answer(self, datagram.source_lid, payload) else { return };
                 let back = Datagram {
                     source_lid: datagram.lid,
@@ -139,12 +138,36 @@ impl Device {
                     immediate: None,
                     solicited: false,
                 };
-                match self.find_receiver(sender, back.qpn) {
-                    Some(qpn) => self.deliver(qpn, &back, &answer),
-                    None => self.drop_datagram(sender),
-                }
+                self.datagram_came(sender, (sender, back.qpn), &back, &answer);
             }
             Place::SubnetManager | Place::Nowhere => self.drop_datagram(sender),
+        }
+    }
+
+    /// From port to port, as the wire between them is.
+    fn send_datagram(&mut self, sender: GuestId, to: (GuestId, u32), datagram: &Datagram, payload: &[u8]) {
+        match self.link(sender, to.0) {
+            Link::Perfect => self.datagram_came(sender, to, datagram, payload),
+            Link::Faulty => {
+                let head = Box::new(datagram.clone());
+                let packet = Packet::Datagram { qpn: to.1, head, payload: payload.into() };
+                self.transmit(sender, Some(to.0), packet);
+            }
+            Link::Down => self.drop_datagram(sender),
+        }
+    }
+
+    /// A datagram comes to a guest's port.
+    pub(super) fn datagram_came(
+        &mut self,
+        sender: GuestId,
+        (guest, qpn): (GuestId, u32),
+        datagram: &Datagram,
+        payload: &[u8],
+    ) {
+        match self.find_receiver(guest, qpn) {
+            Some(qpn) => self.deliver(qpn, datagram, payload),
+            None => self.drop_datagram(sender),
         }
     }
 
@@ -201,11 +224,7 @@ impl Device {
             .with(cqe::BYTE_COUNT, (GRH_BYTES + payload.len()) as u64)
             .solicited(datagram.solicited);
         if let Err(fault) = result {
-            c = c.syndrome(match fault {
-                TransferFault::Length => WqeSyndrome::LocalLength,
-                TransferFault::Key => WqeSyndrome::LocalProtection,
-                TransferFault::Dma => WqeSyndrome::LocalAccess,
-            });
+            c = c.syndrome(local_syndrome(fault));
         }
         self.complete(taken.cqn(), c);
         if result.is_err() {

@@ -2,35 +2,36 @@
 //!
 //! A doorbell only puts its QP in line. [`Device::run`] serves the line for a bounded number of work requests, of
 //! which a long message counts as many, so that no guest can keep the device from another, nor a doorbell from returning.
+//!
+//! On a perfect wire a message is handed over in one call, or in a few if it is long ([`requester`]); on one with faults
+//! it goes in packets ([`sending`], [`transmission`]). The responder ([`responder`], [`answers`]) is the same.
 
+pub mod answers;
 pub mod datagram;
+pub mod flush;
+pub mod packet;
 pub mod receive;
 pub mod requester;
 pub mod responder;
+pub mod sending;
+pub mod timers;
 pub mod transfer;
+pub mod transmission;
 pub mod umr;
 pub mod wqe;
 
-use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, HashSet, VecDeque},
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, time::Instant};
 
 use crate::{
     cq::Completion,
     device::Device,
-    eq::Event,
     fields::cqe,
-    hw::{
-        CompletionOpcode, EventType, MAX_DATAGRAM, QpState, SEGMENT_BYTES, SEND_BLOCK_BYTES, Service,
-        WqeSyndrome,
-    },
-    qp::{QueuePair, Receive, SendQueue},
+    hw::{CompletionOpcode, EventType, MAX_DATAGRAM, QpState, SEGMENT_BYTES, SEND_BLOCK_BYTES, Service},
+    qp::{QueuePair, SendQueue},
     wire::Wire,
 };
 
-use self::{receive::ReceiveScratch, requester::Outcome, wqe::Wqe};
+use self::{receive::ReceiveScratch, requester::Outcome, sending::Progress, timers::Timers, wqe::Wqe};
 
 /// Work requests that a QP may have served before the next one's turn.
 const TURN: usize = 64;
@@ -38,15 +39,13 @@ const TURN: usize = 64;
 const BYTES_PER_REQUEST: u64 = 64 << 10;
 /// The buffer through which messages are copied.
 const BOUNCE_BYTES: usize = 64 << 10;
-/// A QP in error has its own receive queue looked at this often: there is no doorbell for receives.
-const FLUSH_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Who is in line, who waits for a moment, and buffers that are reused.
 #[derive(Debug)]
 pub struct Engine {
     line: VecDeque<u32>,
-    /// When to look at which QP, or CQ, again.
-    timers: BinaryHeap<Reverse<(Instant, u32)>>,
+    timers: Timers,
+    clock: Option<Instant>,
     dead_cqs: Vec<u32>,
     wqe: Option<Box<Wqe>>,
     /// What lies between the ports.
@@ -60,7 +59,8 @@ impl Default for Engine {
     fn default() -> Self {
         Self {
             line: VecDeque::new(),
-            timers: BinaryHeap::new(),
+            timers: Timers::default(),
+            clock: None,
             dead_cqs: Vec::new(),
             wqe: Some(Box::default()),
             wire: Wire::default(),
@@ -79,17 +79,37 @@ impl Engine {
 
     /// A completion queue's event is due at that time at the latest.
     pub fn cq_waits(&mut self, cqn: u32, at: Instant) {
-        self.timers.push(Reverse((at, cqn)));
+        self.timers.set(cqn, at);
     }
 
-    /// When a QP wants to be looked at again, if one does.
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.clock.unwrap_or_else(Instant::now)
+    }
+
+    /// From now on it is that time until the next call: tests need not wait for time-outs.
+    pub fn set_time(&mut self, now: Instant) {
+        self.clock = Some(now);
+    }
+
+    /// When there is something to do again, if there is: a QP wants to be looked at, or a packet arrives.
     pub fn next_timer(&self) -> Option<Instant> {
-        self.timers.peek().map(|Reverse((at, _))| *at)
+        [self.timers.next(), self.wire.next_arrival()].into_iter().flatten().min()
     }
 
     /// Whether QPs are in line, or completion queues died whose users have yet to fail.
     pub fn is_busy(&self) -> bool {
         !self.line.is_empty() || !self.dead_cqs.is_empty()
+    }
+
+    /// QPs and CQs are gone: nothing is to be done for them any more.
+    pub fn forget_timers(&mut self, keep: impl Fn(u32) -> bool) {
+        self.timers.keep(keep);
+    }
+
+    /// The QP is gone.
+    pub fn forget_timer(&mut self, qpn: u32) {
+        self.timers.cancel(qpn);
     }
 }
 
@@ -109,21 +129,26 @@ impl Device {
         }
     }
 
+    /// Nothing is sent by the QP before that time.
     fn wake_at(&mut self, qpn: u32, at: Instant) {
         if let Some(qp) = self.objects.qps.get_mut(qpn) {
             qp.repeating.wake = Some(at);
-            self.engine.timers.push(Reverse((at, qpn)));
+            self.engine.timers.set(qpn, at);
         }
     }
 
-    /// Serves the line for about `budget` work requests; says whether there is more.
+    /// Serves packets and the line for about `budget` work requests; says whether there is more.
     pub fn run(&mut self, budget: usize) -> bool {
-        if self.engine.next_timer().is_some() {
-            self.run_timers(Instant::now());
+        if self.engine.timers.next().is_some() {
+            self.run_timers(self.engine.now());
         }
         let Some(mut wqe) = self.engine.wqe.take() else { return false };
         let mut left = budget;
         while left > 0 {
+            if self.deliver_next() {
+                left -= 1;
+                continue;
+            }
             let Some(qpn) = self.engine.line.pop_front() else { break };
             if let Some(qp) = self.objects.qps.get_mut(qpn) {
                 qp.queued = false;
@@ -144,14 +169,9 @@ impl Device {
     }
 
     fn run_timers(&mut self, now: Instant) {
-        while let Some(&Reverse((at, qpn))) = self.engine.timers.peek() {
-            if at > now {
-                break;
-            }
-            self.engine.timers.pop();
+        while let Some((at, qpn)) = self.engine.timers.due(now) {
             self.end_moderation(qpn, at);
-            let due = self.objects.qps.get_mut(qpn).filter(|qp| qp.repeating.wake == Some(at));
-            if let Some(qp) = due {
+            if let Some(qp) = self.objects.qps.get_mut(qpn) {
                 qp.repeating.wake = None;
                 self.ring(qpn);
             }
@@ -159,7 +179,7 @@ impl Device {
     }
 
     /// A QP's turn: at most `turn` work requests, flushed ones included.
-    fn serve(&mut self, qpn: u32, turn: usize, wqe: &mut Wqe) -> (Turn, usize) {
+    fn serve(&mut self, qpn: u32, turn: usize, wqe: &mut Box<Wqe>) -> (Turn, usize) {
         let mut used = 0;
         while used < turn {
             let Some(qp) = self.objects.qps.get(qpn) else { return (Turn::Over, used) };
@@ -185,6 +205,13 @@ impl Device {
             if qp.repeating.wake.is_some() {
                 return (Turn::Over, used);
             }
+            if qp.sending.is_some() {
+                match self.proceed(qpn, turn - used) {
+                    Progress::Made(cost) => used += cost.max(1),
+                    Progress::Waiting(cost) => return (Turn::Over, used + cost),
+                }
+                continue;
+            }
             used += 1;
             let blocks = match self.fetch(qp, wqe) {
                 Ok(0) => return (Turn::Over, used),
@@ -199,7 +226,10 @@ impl Device {
             wqe.parse_control();
             let outcome = match wqe.parse(service) {
                 Ok(()) => {
-                    let outcome = self.execute(qpn, wqe);
+                    let outcome = self.execute(qpn, wqe, (index, blocks));
+                    if matches!(outcome, Outcome::Begun) {
+                        continue;
+                    }
                     if !matches!(outcome, Outcome::Wait(_)) {
                         used += (wqe.total / BYTES_PER_REQUEST) as usize;
                     }
@@ -211,7 +241,7 @@ impl Device {
                 self.wake_at(qpn, until);
                 return (Turn::Over, used);
             }
-            self.retire(qpn, blocks, index, wqe, outcome);
+            self.retire(qpn, (index, blocks), wqe, outcome);
         }
         (Turn::Again, used)
     }
@@ -252,7 +282,7 @@ impl Device {
     }
 
     /// A work request is over: completion, and on error the QP's state.
-    fn retire(&mut self, qpn: u32, blocks: u16, index: u16, wqe: &Wqe, outcome: Outcome) {
+    fn retire(&mut self, qpn: u32, (index, blocks): (u16, u16), wqe: &Wqe, outcome: Outcome) {
         let Some(qp) = self.objects.qps.get_mut(qpn) else { return };
         if let Some(send) = &mut qp.send {
             send.next = send.next.wrapping_add(blocks);
@@ -263,7 +293,7 @@ impl Device {
         let completion =
             |kind| Completion::new(kind, qpn, user_index, index).with(cqe::WQE_OPCODE, wqe.raw_opcode);
         match outcome {
-            Outcome::Wait(_) => {}
+            Outcome::Wait(_) | Outcome::Begun => {}
             Outcome::Done { bytes } => {
                 if wqe.signalled {
                     let c = completion(CompletionOpcode::Requester).with(cqe::BYTE_COUNT, bytes);
@@ -280,101 +310,6 @@ impl Device {
                     _ => self.fail_qp(qpn, None),
                 }
             }
-        }
-    }
-
-    /// Moves a QP to send error; its sends are flushed when its turn comes.
-    fn fail_sends(&mut self, qpn: u32) {
-        if let Some(qp) = self.objects.qps.get_mut(qpn) {
-            qp.state = QpState::SendError;
-            qp.repeating = Default::default();
-            self.ring(qpn);
-        }
-    }
-
-    /// Moves a QP to error, and tells the guest why if it is not the guest's own doing. What is posted is flushed
-    /// when the QP's turn comes: behind the completion of what failed, and without keeping the others waiting.
-    pub fn fail_qp(&mut self, qpn: u32, event: Option<EventType>) {
-        let Some(qp) = self.objects.qps.get_mut(qpn) else { return };
-        let was = std::mem::replace(&mut qp.state, QpState::Error);
-        let shares = matches!(qp.receive, Receive::Shared(_) | Receive::Named);
-        let guest = qp.guest;
-        if was != QpState::Error {
-            qp.repeating = Default::default();
-        }
-        self.ring(qpn);
-        if was == QpState::Error {
-            return;
-        }
-        let guest = &mut self.guests[guest];
-        if let Some(event) = event {
-            guest.raise_async(&Event::resource(event, qpn));
-        }
-        if shares && was != QpState::Reset {
-            guest.raise_async(&Event::resource(EventType::SrqLastWqe, qpn));
-        }
-    }
-
-    /// Fails the QPs that use the queues.
-    fn fail_users(&mut self, cqns: &HashSet<u32>) {
-        let users: Vec<u32> =
-            self.objects.qps.iter().filter(|(_, qp)| qp.completes_in_any(cqns)).map(|(n, _)| n).collect();
-        for qpn in users {
-            self.fail_qp(qpn, None);
-        }
-    }
-
-    /// Ends one posted work request of a QP in error with an error; says whether there was one.
-    fn flush_one(&mut self, qpn: u32, wqe: &mut Wqe) -> bool {
-        if self.flush_send(qpn, wqe) {
-            return true;
-        }
-        let Some(qp) = self.objects.qps.get(qpn) else { return false };
-        if qp.state != QpState::Error || !matches!(qp.receive, Receive::Own { .. }) {
-            return false;
-        }
-        let waits = qp.repeating.wake.is_some();
-        let flushed = self.flush_receive(qpn);
-        if !flushed && !waits {
-            self.wake_at(qpn, Instant::now() + FLUSH_INTERVAL);
-        }
-        flushed
-    }
-
-    /// Ends the oldest posted send with an error; says whether there was one.
-    fn flush_send(&mut self, qpn: u32, wqe: &mut Wqe) -> bool {
-        let Some(qp) = self.objects.qps.get(qpn) else { return false };
-        let Some(send) = &qp.send else { return false };
-        let index = send.next;
-        if qp.state == QpState::ReadyToSend && send.is_flushed() {
-            return false;
-        }
-        let Ok(blocks @ 1..) = self.fetch(qp, wqe) else { return false };
-        wqe.parse_control();
-        let Some(qp) = self.objects.qps.get_mut(qpn) else { return false };
-        if let Some(send) = &mut qp.send {
-            send.next = send.next.wrapping_add(blocks);
-        }
-        let (cqn, user_index) = (qp.send_cqn, qp.user_index);
-        let c = Completion::new(CompletionOpcode::RequesterError, qpn, user_index, index)
-            .with(cqe::WQE_OPCODE, wqe.raw_opcode)
-            .syndrome(WqeSyndrome::Flushed);
-        self.complete(cqn, c);
-        true
-    }
-
-    /// A QP leaves send error: what was posted until now is flushed all the same.
-    pub fn resume_sends(&mut self, qpn: u32) {
-        let Some(qp) = self.objects.qps.get_mut(qpn) else { return };
-        let posted = self.guests[qp.guest].memory.read_be32(qp.doorbell.wrapping_add(4));
-        if let (Some(send), Ok(posted)) = (&mut qp.send, posted) {
-            send.flush_until = Some(posted as u16);
-        }
-    }
-
-    fn end_flush(&mut self, qpn: u32) {
-        if let Some(send) = self.objects.qps.get_mut(qpn).and_then(|qp| qp.send.as_mut()) {
-            send.flush_until = None;
         }
     }
 }

@@ -4,14 +4,33 @@ use crate::{
     cq::{Completion, CompletionQueue},
     device::Device,
     eq::Event,
-    hw::{CompletionOpcode, EventType, WqeSyndrome},
-    mkey::Accessor,
+    hw::{CompletionOpcode, EventType, WqeOpcode, WqeSyndrome},
+    mkey::{Access, Accessor},
     objects::GuestId,
     qp::{MAX_RECEIVE_BYTES, Receive},
     srq::SrqKind,
 };
 
 use super::wqe::{Piece, parse_scatter};
+
+/// A message of which a part has come.
+#[derive(Debug)]
+pub struct Incoming {
+    /// What it is.
+    pub opcode: WqeOpcode,
+    /// How long it is.
+    pub total: u64,
+    /// Bytes that have come.
+    pub offset: u64,
+    /// Whose keys count.
+    pub who: Accessor,
+    /// What they must allow.
+    pub access: Access,
+    /// The receive that was taken for it.
+    pub taken: Option<Taken>,
+    /// Where it goes to.
+    pub pieces: Vec<Piece>,
+}
 
 /// The receive in hand; reused for all.
 #[derive(Debug)]

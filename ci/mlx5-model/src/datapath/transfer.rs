@@ -58,19 +58,33 @@ impl<'a> End<'a> {
         Self { pieces, inline, who, access, used: 0 }
     }
 
-    /// Whether the keys allow the first `length` bytes, and whether there are so many.
+    /// Whether the keys allow the next `length` bytes, and whether there are so many.
     pub fn check(&self, store: Store, length: u64) -> Result<(), TransferFault> {
-        let mut left = length;
+        let (mut left, mut used) = (length, self.used);
         for piece in self.pieces {
-            let n = piece.size().min(left);
+            let n = piece.size().saturating_sub(used).min(left);
             if let Piece::Memory { address, key, .. } = *piece {
                 if n > 0 {
-                    store.keys.check(&self.who, key, self.access, address, n)?;
+                    let at = address.checked_add(used).ok_or(TransferFault::Key)?;
+                    store.keys.check(&self.who, key, self.access, at, n)?;
                 }
             }
             left -= n;
+            used = 0;
         }
         if left == 0 { Ok(()) } else { Err(TransferFault::Length) }
+    }
+
+    /// Leaves the next bytes out.
+    pub fn skip(&mut self, bytes: u64) {
+        self.used += bytes;
+        while let Some(piece) = self.pieces.first() {
+            if self.used < piece.size() {
+                return;
+            }
+            self.used -= piece.size();
+            self.pieces = &self.pieces[1..];
+        }
     }
 
     /// Copies the next bytes of it.
@@ -217,6 +231,32 @@ mod tests {
         assert_eq!(b, [3, 4, 5]);
         guests[0].memory.read(0x2100, &mut b[..2]).unwrap();
         assert_eq!(b[..2], [6, 7]);
+    }
+
+    #[test]
+    fn an_end_can_begin_anywhere() {
+        let (o, guests, key) = setup();
+        let store = Store { keys: &o.mkeys, guests: &guests };
+        guests[0].memory.write(0x2000, &[1, 2, 3, 4]).unwrap();
+        let pieces = [
+            Piece::Inline { at: 0, length: 2 },
+            Piece::Memory { address: 0x5000, length: 3, key },
+            Piece::Memory { address: 0x6fff, length: 2, key },
+        ];
+        let from = |offset| {
+            let mut end = End::new(&pieces, &[8, 9], WHO, Access::LocalRead);
+            end.skip(offset);
+            end
+        };
+        let mut b = [0; 2];
+        for (offset, bytes) in [(0, [8, 9]), (1, [9, 1]), (2, [1, 2]), (3, [2, 3])] {
+            from(offset).read(store, &mut b).unwrap();
+            assert_eq!(b, bytes, "{offset}");
+        }
+        assert_eq!(from(1).check(store, 5), Ok(()));
+        assert_eq!(from(6).check(store, 1), Err(TransferFault::Key), "beyond the key");
+        assert_eq!(from(7).check(store, 1), Err(TransferFault::Length));
+        assert_eq!(from(7).check(store, 0), Ok(()));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{
 };
 
 use super::{
-    requester::Outcome,
+    requester::{Outcome, local_syndrome},
     transfer::{End, Store, TransferFault},
     wqe::{Piece, Wqe},
 };
@@ -58,11 +58,7 @@ impl Device {
         let (who, driver) = (qp.accessor(qpn), qp.service == Service::Umr);
         let mut list = vec![0; wqe.list_length()];
         if let Err(fault) = self.read_list(&mut list, wqe, who, driver) {
-            return Outcome::Failed(match fault {
-                TransferFault::Length => WqeSyndrome::LocalLength,
-                TransferFault::Key => WqeSyndrome::LocalProtection,
-                TransferFault::Dma => WqeSyndrome::LocalAccess,
-            });
+            return Outcome::Failed(local_syndrome(fault));
         }
         let Some(context) = wqe.bytes.get(CONTEXT..).and_then(|rest| rest.first_chunk()) else {
             return Outcome::Failed(WqeSyndrome::LocalQpOperation);
