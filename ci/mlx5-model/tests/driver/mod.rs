@@ -2,7 +2,7 @@
 //! file. Tests play the guest with it.
 #![allow(dead_code, missing_docs)]
 
-use std::{fs::File, path::Path};
+use std::{fs::File, path::Path, time::Duration};
 
 use mlx5_model::{
     bits::{Field, put},
@@ -312,6 +312,12 @@ impl Rig {
 
     /// RESET to RTS towards the QP of the guest.
     pub fn connect(&mut self, guest: usize, qpn: u32, to: (usize, u32), timeout: u64, rnr_retry: u64) {
+        let fields = [(qpc::PRIMARY_ADDRESS_PATH__ACK_TIMEOUT, timeout), (qpc::RNR_RETRY, rnr_retry)];
+        self.connect_with(guest, qpn, to, &fields);
+    }
+
+    /// The same with those attributes.
+    pub fn connect_with(&mut self, guest: usize, qpn: u32, to: (usize, u32), fields: &[(Field, u64)]) {
         let lid = self.device.guests[to.0].lid;
         let mut body = vec![0; 272 - 16];
         let q = |c: &mut Vec<u8>, f: Field, v: u64| f.within(8).set(c, v);
@@ -322,8 +328,7 @@ impl Rig {
         q(&mut body, qpc::REMOTE_QPN, to.1.into());
         q(&mut body, qpc::PRIMARY_ADDRESS_PATH__RLID, lid.into());
         q(&mut body, qpc::MIN_RNR_NAK, 1);
-        q(&mut body, qpc::PRIMARY_ADDRESS_PATH__ACK_TIMEOUT, timeout);
-        q(&mut body, qpc::RNR_RETRY, rnr_retry);
+        fields.iter().for_each(|(f, v)| q(&mut body, *f, *v));
         for opcode in [Opcode::RST2INIT_QP, Opcode::INIT2RTR_QP, Opcode::RTR2RTS_QP] {
             assert_eq!(self.status(guest, opcode, qpn, &body), 0, "{opcode:?}");
         }
@@ -365,6 +370,22 @@ impl Rig {
         let end = std::time::Instant::now() + std::time::Duration::from_secs(5);
         while self.device.run(100) || self.device.engine.next_timer().is_some() {
             assert!(std::time::Instant::now() < end, "the device does not come to rest");
+        }
+    }
+
+    /// Serves all there is to do in a time of its own, in which nobody waits for timers; ends when nothing is left
+    /// to do or that time is over. Says how long it took.
+    pub fn hurry(&mut self, most: Duration) -> Duration {
+        let begin = self.device.engine.now();
+        self.device.engine.set_time(begin);
+        loop {
+            while self.device.run(100) {}
+            match self.device.engine.next_timer() {
+                Some(at) if at <= begin + most => {
+                    self.device.engine.set_time(at.max(self.device.engine.now()));
+                }
+                _ => return self.device.engine.now() - begin,
+            }
         }
     }
 
