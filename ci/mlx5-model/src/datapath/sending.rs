@@ -73,9 +73,9 @@ impl Sending {
         }
     }
 
-    /// Nothing is under way.
+    /// All that was sent is answered: the responder expects the next.
     fn is_idle(&self) -> bool {
-        self.acknowledged == self.next && self.overdue == 0
+        self.acknowledged == self.sent
     }
 
     /// Begins again with the oldest that is not acknowledged.

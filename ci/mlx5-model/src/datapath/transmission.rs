@@ -1,6 +1,6 @@
 //! Packets from port to port: what leaves, what the wire does with it, who gets it.
 
-use crate::{device::Device, hw::Service, mkey::Accessor, objects::GuestId, qp::PSN_MASK, wire::Parcel};
+use crate::{device::Device, hw::Service, mkey::Accessor, objects::GuestId, wire::Parcel};
 
 use super::{
     packet::{Load, Packet, Reply, Request},
@@ -67,7 +67,9 @@ impl Device {
     fn reply(&mut self, guest: GuestId, request: &Request, reply: Reply) {
         let expected = self.objects.qps.get(request.destination).map_or(0, |qp| qp.receive_psn);
         let psn = match reply {
-            Reply::Acknowledged if request.wants_answer => expected.wrapping_sub(1) & PSN_MASK,
+            Reply::Acknowledged if request.wants_answer => {
+                request.psn_after(request.packets.saturating_sub(1))
+            }
             Reply::OutOfSequence => expected,
             Reply::NotAcknowledged(_) | Reply::NotReady(_) | Reply::Value(_) => request.psn,
             Reply::Acknowledged | Reply::Data | Reply::Silence | Reply::Failed(_) => return,

@@ -357,7 +357,9 @@ impl Rig {
         // Always a completion.
         wqe[11] = 8;
         segments.iter().for_each(|s| wqe.extend_from_slice(s));
-        self.write(guest, qp.buffer + u64::from(block % 32) * 64, &wqe);
+        for (n, part) in (0..).zip(wqe.chunks(64)) {
+            self.write(guest, qp.buffer + u64::from(block.wrapping_add(n) % 32) * 64, part);
+        }
         let next = block + wqe.len().div_ceil(64) as u16;
         self.write(guest, qp.doorbell + 4, &u32::from(next).to_be_bytes());
         let uar = u64::from(self.uar[guest]) * 0x1000;
