@@ -327,10 +327,9 @@ fn a_guest_that_goes_in_the_midst_of_a_message_leaves_time_outs() {
     for gone in [0, 1] {
         let mut p = Pair::xrc("gone");
         p.rig.post_receive(1, &p.srqs[0], 0, p.memory[1], 4096);
-        p.wire(0, slow(Duration::from_millis(1)));
-        p.wire(1, slow(Duration::from_millis(1)));
+        p.wire(0, LinkFaults { jitter: Duration::from_millis(1), ..slow(Duration::from_millis(1)) });
         p.send(0, 4096);
-        p.rig.hurry(Duration::from_micros(1500));
+        p.rig.hurry(Duration::from_micros(1300));
         p.rig.device.reset(gone);
         p.rig.hurry(AGES);
         if gone == 1 {
