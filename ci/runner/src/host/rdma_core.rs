@@ -49,7 +49,7 @@ const fn known(
 /// Debian 13's, and the one that Debian is working on.
 pub static KNOWN: [Known; 2] = [
     known("56", "rdma-core-56", "rdma-core 56", &[Source::of(&["trixie"])]),
-    known("sid", "rdma-core-sid", "rdma-core of Debian's sid", &[Source::of(&["sid"])]),
+    known("sid", "rdma-core-sid", "the newest rdma-core", &[Source::of(&["sid"])]),
 ];
 
 /// What the user asks for.
