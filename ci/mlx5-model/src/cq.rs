@@ -18,7 +18,7 @@ use crate::{
     fields::{cqc, cqe},
     hw::{
         CQ_ERROR_ACCESS, CQ_ERROR_OVERRUN, CQ_STATUS_OVERFLOW, CQ_STATUS_WRITE_FAULT, CompletionOpcode,
-        QUEUE_ENTRY_BYTES, WqeSyndrome,
+        EventType, QUEUE_ENTRY_BYTES, QpState, WqeSyndrome,
     },
     memory::GuestMemory,
     objects::{GuestId, Object},
@@ -67,6 +67,11 @@ impl Completion {
     pub fn syndrome(self, syndrome: WqeSyndrome) -> Self {
         let of_receive = cqe::OPCODE.get(&self.bytes) == CompletionOpcode::ResponderError as u64;
         self.with(cqe::SYNDROME, syndrome as u64).with(cqe::VENDOR_SYNDROME, syndrome.vendor_code(of_receive))
+    }
+
+    /// The QP whose work request it is about.
+    pub fn qpn(&self) -> u32 {
+        cqe::QPN.get32(&self.bytes)
     }
 
     /// Whether the sender asked for an event.
@@ -267,8 +272,9 @@ impl CompletionQueue {
 }
 
 impl Device {
-    /// Writes a completion and what follows from it.
+    /// Writes a completion and what follows from it. A QP whose completion is lost is in error.
     pub fn complete(&mut self, cqn: u32, completion: Completion) {
+        let qpn = completion.qpn();
         let Some(cq) = self.objects.cqs.get_mut(cqn) else { return };
         let guest = &mut self.guests[cq.guest];
         guest.activity.completions += 1;
@@ -276,13 +282,21 @@ impl Device {
             Ok(Pushed::Quiet) => return,
             Ok(Pushed::Event) => return guest.raise(cq.eqn(), &Event::completion(cqn)),
             Ok(Pushed::EventBy(at)) => return self.engine.cq_waits(cqn, at),
-            Err(CqFault::Dead) => return,
+            Err(CqFault::Dead) => return self.lose_completions(qpn),
             Err(CqFault::Overrun) => CQ_ERROR_OVERRUN,
             Err(CqFault::Access) => CQ_ERROR_ACCESS,
         };
         tracing::warn!("CQ {cqn:#x} is dead, syndrome {error}");
         guest.raise_async(&Event::cq_error(cqn, error));
         self.engine.cq_died(cqn);
+        self.lose_completions(qpn);
+    }
+
+    /// The QP's completions cannot be told any more.
+    fn lose_completions(&mut self, qpn: u32) {
+        if self.objects.qps.get(qpn).is_some_and(|qp| qp.state != QpState::Error) {
+            self.fail_qp(qpn, Some(EventType::WqCatastrophic));
+        }
     }
 
     /// CREATE_CQ.

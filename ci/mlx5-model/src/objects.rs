@@ -139,6 +139,11 @@ impl<T: Object> Table<T> {
         self.items.iter().map(|(n, o)| (*n, o))
     }
 
+    /// All of them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        self.items.iter_mut().map(|(n, o)| (*n, o))
+    }
+
     fn numbers_of(&self, guest: GuestId) -> Vec<u32> {
         self.numbers_where(guest, |_| true)
     }

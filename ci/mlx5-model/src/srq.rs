@@ -3,6 +3,8 @@
 //! All three are a linked list of entries: the device begins at entry 0, follows each entry's next index and
 //! counts what it takes against the doorbell record.
 
+use std::collections::HashSet;
+
 use crate::{
     bits::be64,
     buffer::QueueBuffer,
@@ -14,7 +16,7 @@ use crate::{
     fields::{command_in, rmpc, srq_next, srqc, xrc_srqc},
     hw::SEGMENT_BYTES,
     memory::GuestMemory,
-    objects::{GuestId, Object},
+    objects::{GuestId, Object, Objects},
     qp::{LOG_MAX_QUEUE, LOG_MAX_STRIDE, MAX_RECEIVE_BYTES},
 };
 
@@ -24,8 +26,9 @@ const CONTEXT: usize = 16;
 const RMP_CONTEXT: usize = 32;
 /// Entries are a multiple of this.
 const LOG_MIN_STRIDE: u64 = 4;
-/// State of a basic SRQ's context: ready.
+/// States of a basic SRQ's context: ready, in error.
 const RMP_READY: u64 = 1;
+const RMP_ERROR: u64 = 3;
 /// State of the others' in error.
 const STATE_ERROR: u64 = 1;
 
@@ -144,9 +147,9 @@ impl SharedReceiveQueue {
         self.dead
     }
 
-    /// Nothing is to be taken from it any more.
-    pub fn die(&mut self) {
-        self.dead = true;
+    /// Nothing is to be taken from it any more; says whether it was alive.
+    pub fn die(&mut self) -> bool {
+        !std::mem::replace(&mut self.dead, true)
     }
 
     fn posted(&self, memory: &GuestMemory) -> Result<u16, SrqFault> {
@@ -205,7 +208,7 @@ impl SharedReceiveQueue {
         let waiting = u64::from(self.posted(memory).unwrap_or(0));
         match self.kind {
             SrqKind::Basic => {
-                rmpc::STATE.set(&mut context, RMP_READY);
+                rmpc::STATE.set(&mut context, if self.dead { RMP_ERROR } else { RMP_READY });
                 rmpc::WQ__LWM.set(&mut context, limit);
             }
             SrqKind::Xrc { .. } => {
@@ -282,6 +285,17 @@ impl Shape {
             limit: rmpc::WQ__LWM.get(c) as u16,
             context: c.to_vec(),
         }
+    }
+}
+
+impl Objects {
+    /// Puts the SRQs that complete in the CQs into error; says which were not before, and whose they are.
+    pub fn fail_srqs(&mut self, cqns: &HashSet<u32>) -> Vec<(u32, GuestId)> {
+        let uses = |srq: &SharedReceiveQueue| cqns.iter().any(|cqn| srq.completes_in(*cqn));
+        self.srqs
+            .iter_mut()
+            .filter_map(|(n, srq)| (uses(srq) && srq.die()).then_some((n, srq.guest)))
+            .collect()
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{
 
 use super::{
     packet::Packet,
+    receive::NoReceive,
     requester::{Outcome, local_syndrome},
     transfer::{End, Store, TransferFault, copy},
     wqe::{Piece, Wqe},
@@ -198,7 +199,15 @@ impl Device {
             tracing::debug!("datagram to QP {qpn:#x} dropped: state {:?}, Q_Key fits: {key}", qp.state);
             return self.drop_datagram(guest);
         }
-        let Ok(taken) = self.take_receive(qpn, None) else { return self.drop_datagram(guest) };
+        let taken = match self.take_receive(qpn, None) {
+            Ok(taken) => taken,
+            Err(reason) => {
+                if reason == NoReceive::Broken {
+                    self.receive_queue_broke(qpn);
+                }
+                return self.drop_datagram(guest);
+            }
+        };
         let mut head = [0; GRH_BYTES];
         if let Some(grh) = &datagram.grh {
             head = *grh;

@@ -19,7 +19,8 @@ const FLUSH_INTERVAL: Duration = Duration::from_millis(5);
 impl Device {
     /// Moves a QP to send error; its sends are flushed when its turn comes.
     pub(super) fn fail_sends(&mut self, qpn: u32) {
-        if let Some(qp) = self.objects.qps.get_mut(qpn) {
+        // In error it stays, such as after the loss of its completion.
+        if let Some(qp) = self.objects.qps.get_mut(qpn).filter(|qp| qp.state != QpState::Error) {
             qp.state = QpState::SendError;
             qp.stop_sending();
             self.ring(qpn);
@@ -52,12 +53,15 @@ impl Device {
         }
     }
 
-    /// Fails the QPs that use the queues.
+    /// Fails the SRQs and QPs that use the completion queues: nothing that happens to them can be told any more.
     pub(super) fn fail_users(&mut self, cqns: &HashSet<u32>) {
+        for (srqn, guest) in self.objects.fail_srqs(cqns) {
+            self.guests[guest].raise_async(&Event::resource(EventType::SrqCatastrophic, srqn));
+        }
         let users: Vec<u32> =
             self.objects.qps.iter().filter(|(_, qp)| qp.completes_in_any(cqns)).map(|(n, _)| n).collect();
         for qpn in users {
-            self.fail_qp(qpn, None);
+            self.fail_qp(qpn, Some(EventType::WqCatastrophic));
         }
     }
 

@@ -145,6 +145,13 @@ impl Device {
         Ok(taken)
     }
 
+    /// The queue that the QP receives from cannot be read: no service goes on without.
+    pub fn receive_queue_broke(&mut self, qpn: u32) {
+        if self.objects.qps.get(qpn).is_some_and(|qp| qp.receives()) {
+            self.fail_qp(qpn, Some(EventType::WqCatastrophic));
+        }
+    }
+
     /// Ends the oldest receive that is posted to the QP's own queue with an error; says whether there was one.
     pub fn flush_receive(&mut self, qpn: u32) -> bool {
         let Ok(taken) = self.take_receive(qpn, None) else { return false };

@@ -160,7 +160,11 @@ impl Device {
                 let code = self.objects.qps.get(target).map_or(0, |qp| qpc::MIN_RNR_NAK.get(&qp.context));
                 Reply::NotReady(code)
             }
-            NoReceive::Broken => self.refuse(target, WqeSyndrome::RemoteOperation),
+            NoReceive::Broken => {
+                let reply = self.refuse(target, WqeSyndrome::RemoteOperation);
+                self.receive_queue_broke(target);
+                reply
+            }
         }
     }
 }

@@ -334,6 +334,27 @@ impl Rig {
         }
     }
 
+    /// RESET to RTR, no further.
+    pub fn listen(&mut self, guest: usize, qpn: u32, to: (usize, u32)) {
+        let mut body = vec![0; 272 - 16];
+        let lid = self.device.guests[to.0].lid;
+        qpc::MTU.within(8).set(&mut body, 3);
+        qpc::REMOTE_QPN.within(8).set(&mut body, to.1.into());
+        qpc::PRIMARY_ADDRESS_PATH__RLID.within(8).set(&mut body, lid.into());
+        for opcode in [Opcode::RST2INIT_QP, Opcode::INIT2RTR_QP] {
+            assert_eq!(self.status(guest, opcode, qpn, &body), 0, "{opcode:?}");
+        }
+    }
+
+    /// Asks for an event when an XRC SRQ has fewer receives than that.
+    pub fn arm(&mut self, guest: usize, srqn: u32, limit: u16) {
+        let mut input = vec![0; 16];
+        command_in::OPCODE.set(&mut input, Opcode::ARM_XRC_SRQ as u64);
+        command_in::OBJECT.set(&mut input, srqn.into());
+        command_in::INDEX.set(&mut input, limit.into());
+        assert_eq!(command_out::STATUS.get(&self.raw(guest, &input, 16)), 0);
+    }
+
     /// Posts a work request of segments as the next one (`block` is its place) and rings.
     pub fn post(&mut self, guest: usize, qp: &Queue, block: u16, opcode: u8, segments: &[[u8; 16]]) -> u16 {
         self.post_with(guest, qp, block, opcode, 0, segments)
