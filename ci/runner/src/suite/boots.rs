@@ -2,12 +2,12 @@
 //! goes wrong. Two guests at a time, for a boot costs more than all else in these tests.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -21,6 +21,8 @@ pub fn tests() -> Vec<Test> {
     vec![
         Test::boots("complaint and dead model", 240, complaint_and_dead_model),
         Test::boots("clone under tmp and Ctrl-C", 300, clone_and_interrupt),
+        Test::boots("two nodes: marked output, statuses, one killed", 480, two_nodes),
+        Test::boots("two nodes: one dies, time limit", 480, two_nodes_end),
     ]
 }
 
@@ -39,13 +41,27 @@ impl<'a> Run<'a> {
         cwd: &Path,
         argv: &[&str],
     ) -> Result<Run<'a>> {
+        Run::start_with(scene, name, project, cwd, (&[], b""), argv)
+    }
+
+    /// The same with options of `run` and an input.
+    fn start_with(
+        scene: &'a Scene,
+        name: &'static str,
+        project: &Path,
+        cwd: &Path,
+        (options, input): (&[&str], &[u8]),
+        argv: &[&str],
+    ) -> Result<Run<'a>> {
+        let typed = scene.dir.join(format!("{name}.in"));
+        fs::write(&typed, input)?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("--project").arg(project).args(["--no-build", "run"]);
+        command.arg("--project").arg(project).args(["--no-build", "run"]).args(options);
         // What this run found out about KVM holds for a clone as well.
         let accel = crate::host::kvm::recorded_in(scene.paths)
             .map_or("tcg", |works| if works { "kvm" } else { "tcg" });
         command.args(["--accel", accel, "--"]).args(argv);
-        command.current_dir(cwd).stdin(Stdio::null());
+        command.current_dir(cwd).stdin(File::open(typed)?);
         command.stdout(scene.log(&format!("{name}.out"))?).stderr(scene.log(&format!("{name}.err"))?);
         Ok(Run { process: Process::spawn(&mut command)?, scene, name })
     }
@@ -177,5 +193,79 @@ fn clone_and_interrupt(scene: &Scene) -> Result<Tally> {
     ensure!(other.err().contains("Cargo.toml"), "the clone is not seen in the guest: {}", other.err());
     let back = clone.join("target/lab/runs/latest/files/back");
     ensure!(fs::read_to_string(&back)? == "back\n", "what the guest wrote did not come back");
+    Ok(Tally { passed: 2, ..Tally::default() })
+}
+
+/// Two runs of two nodes each, from a line of shell with its options and input.
+fn two_runs<'a>(scene: &'a Scene, runs: [(&'static str, &[&str], &[u8], &str); 2]) -> Result<[Run<'a>; 2]> {
+    let (project, here) = (scene.paths.project.as_path(), std::env::current_dir()?);
+    let start = |(name, options, input, line): (&'static str, &[&str], &[u8], &str)| {
+        let options = [&["--guests", "2"], options].concat();
+        Run::start_with(scene, name, project, &here, (&options, input), &["/bin/sh", "-c", line])
+    };
+    let [one, other] = runs;
+    Ok([start(one)?, start(other)?])
+}
+
+/// The lines of an output, in an order that does not depend on which node was faster.
+fn sorted(bytes: &[u8]) -> Vec<&[u8]> {
+    let mut lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+    lines.sort();
+    lines
+}
+
+fn two_nodes(scene: &Scene) -> Result<Tally> {
+    let line = "read line; printf 'read:%s\\n\\377\\0\\n%s of %s' \"$line\" $NODE $NODES
+                printf 'no end' >&2
+                exit $((NODE * 3 - 3))";
+    let killed = "[ $NODE = 1 ] || sleep 600; sleep 3; echo lives";
+    let [mut marked, mut killed] = two_runs(
+        scene,
+        [
+            ("marked", &[], b"typed\n", line),
+            ("killed", &["--at", "1 kill --node 2", "--at", "900 report"], b"", killed),
+        ],
+    )?;
+    let status = marked.status(scene.limit)?;
+    ensure!(status.code() == Some(3), "0 and 3 made {status}: {}", marked.err());
+    let out = fs::read(scene.dir.join("marked.out"))?;
+    let expected: [&[u8]; 6] = [
+        b"node 1: 1 of 2\n",
+        b"node 1: read:typed\n",
+        b"node 1: \xff\0\n",
+        b"node 2: 2 of 2\n",
+        b"node 2: read:\n",
+        b"node 2: \xff\0\n",
+    ];
+    ensure!(sorted(&out) == expected, "output: {}", String::from_utf8_lossy(&out));
+    for said in ["node 1: no end\n", "node 2: no end\n", "ci/lab: node 1: 0, node 2: 3\n"] {
+        ensure!(marked.err().contains(said), "standard error lacks {said:?}: {}", marked.err());
+    }
+
+    let status = killed.status(scene.limit)?;
+    ensure!(status.code() == Some(0), "with a node killed on command: {status}: {}", killed.err());
+    ensure!(killed.out() == "node 1: lives\n", "output: {:?}", killed.out());
+    for said in ["node 1: 0, node 2: killed\n", "not done, since the command had ended: report\n"] {
+        ensure!(killed.err().contains(said), "standard error lacks {said:?}: {}", killed.err());
+    }
+    Ok(Tally { passed: 2, ..Tally::default() })
+}
+
+fn two_nodes_end(scene: &Scene) -> Result<Tally> {
+    // A reset, after which QEMU ends.
+    let dies = "[ $NODE = 1 ] || echo b > /proc/sysrq-trigger; sleep 5; echo lives";
+    let late = "[ $NODE = 2 ] || sleep 600; echo done; exit 5";
+    let [mut lost, mut late] =
+        two_runs(scene, [("lost", &[], b"", dies), ("late", &["--timeout", "5"], b"", late)])?;
+    let status = lost.status(scene.limit)?;
+    ensure!(status.code() == Some(125), "with a node that died: {status}: {}", lost.err());
+    ensure!(lost.out() == "node 1: lives\n", "output: {:?}", lost.out());
+    for said in ["node 2 ended", "node 1: 0, node 2: lost\n"] {
+        ensure!(lost.err().contains(said), "standard error lacks {said:?}: {}", lost.err());
+    }
+    let status = late.status(scene.limit)?;
+    ensure!(status.code() == Some(124), "at the time limit: {status}: {}", late.err());
+    ensure!(late.out() == "node 2: done\n", "output: {:?}", late.out());
+    ensure!(late.err().contains("node 1: time limit, node 2: 5\n"), "standard error: {}", late.err());
     Ok(Tally { passed: 2, ..Tally::default() })
 }

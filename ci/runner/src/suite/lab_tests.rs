@@ -6,6 +6,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use serde_json::{Value, json};
 
 use super::{Scene, Tally, Test};
 use crate::lab::{Ending, Lab};
@@ -24,6 +25,7 @@ pub fn tests() -> Vec<Test> {
         Test::guest("lab/time limit", 60, time_limit),
         Test::guest("lab/two commands at once", 60, two_at_once),
         Test::guest("lab/terminal", 60, terminal),
+        Test::guest("lab/control from the host and in the guest", 90, control),
         Test::guest("lab/a reader that stops, a daemon that writes", 60, readers),
     ]
 }
@@ -188,6 +190,33 @@ fn terminal(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
     for sign in ["/dev/pts/", "33 44", "read typed"] {
         ensure!(out.contains(sign), "the terminal does not show {sign}: {out}");
     }
+    Ok(Tally::ONE)
+}
+
+/// The same answer from everywhere; a refusal has a status of its own and does no harm.
+fn control(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
+    let held = lab.ask(&json!({"do": "held", "node": 1}))?;
+    let on_host = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(std::env::current_exe()?);
+        command.args(["control", "--run"]).arg(&lab.run.path).args(arguments);
+        Ok::<_, anyhow::Error>(command.env_remove("RDMA_XRC_CONTROL").output()?)
+    };
+    let answer = on_host(&["held", "--node", "1"])?;
+    ensure!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    ensure!(serde_json::from_slice::<Value>(&answer.stdout)? == held, "the host is told something else");
+    let refused = on_host(&["port", "down", "--node", "2"])?;
+    let said = String::from_utf8_lossy(&refused.stderr);
+    ensure!(refused.status.code() == Some(1) && said.contains("no node 2"), "{}: {said}", refused.status);
+
+    // Two at a time, of which one must wait for the port; an answer that nobody waited for; one's own guest frozen.
+    let line = "\"$RDMA_XRC_LAB\" control report > /dev/null & \"$RDMA_XRC_LAB\" control held --node 1 && wait || exit 3
+                exec 3<>\"$RDMA_XRC_CONTROL\" && printf '{\"do\":\"held\"}\\nrubbish\\n' >&3 && exec 3<&- || exit 4
+                \"$RDMA_XRC_LAB\" control freeze --node 1 --for 1 || exit 5
+                \"$RDMA_XRC_LAB\" control kill --node 2; exit $(($? + 10))";
+    let ending = shell(lab, scene, line)?;
+    ensure!(ending == Ending::Exited(11), "{ending:?}: {}", scene.text("err"));
+    ensure!(serde_json::from_str::<Value>(&scene.text("out"))? == held, "the guest is told something else");
+    ensure!(scene.text("err").contains("no node 2"), "{}", scene.text("err"));
     Ok(Tally::ONE)
 }
 
