@@ -173,18 +173,26 @@ back: target/lab/runs/latest/files, less device nodes, pipes, sockets and set-us
 What lies in the host's /tmp or /run is shown in the guest where an argument, the caller's directory, HOME, PATH or \
 the like names it. Files that processes open together, such as those of XRC domains, belong in /tmp.
 
+With --guests 2 to 8 `run` starts the command in all of them at once. Each line of output, also the last if it has no \
+end, begins with `node N: ` and is written whole (one above 64 KiB in pieces). Only node 1 has the caller's standard \
+input, the others find its end. Each has a folder of its own, files/node-N. The statuses of all are said at the end.
+
 Variables that a command in the guest finds:
   RDMA_XRC_DEVICE                  the device, for `-d`
   RDMA_XRC_RUN_DIR                 where the command may write
   NODE, NODES                      this guest's number, and how many there are
   SELF_ADDR, PEER_ADDR             addresses for plain sockets
   SELF_RDMA_ADDR, PEER_RDMA_ADDR   addresses for the connection manager
+  RDMA_XRC_CONTROL                 the port for faults and reports, a line of JSON each
+  RDMA_XRC_LAB                     this program, for `\"$RDMA_XRC_LAB\" control …`
   and the caller's own, less what belongs to the host; USER and LOGNAME are root, PATH ends with root's folders.
   Removed: {}
 
 Exit status: the command's own, 128 + n if signal n ended it; 124 if it was ended at its time limit; 125 if the lab \
-itself failed, was called wrongly, or the guest's kernel or the device model complained (which is said first); 126 or \
-127 if the command cannot be run or is not there; 128 + n if the lab was ended by signal n, 130 for Ctrl-C.
+itself failed, was called wrongly, or a guest's kernel or the device model complained (which is said first), or a \
+guest ended that nobody killed; 126 or 127 if the command cannot be run or is not there; 128 + n if the lab was ended \
+by signal n, 130 for Ctrl-C. Of several nodes: 0 if all are 0, else the first by node that is not; one that was killed \
+by `control` or --at does not count, unless all were (137). `control`: 1 if what was asked for was refused.
 
 Downloads stay in the user's cache directory (XDG_CACHE_HOME or ~/.cache) under rdma-xrc.",
         environment::removed()

@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Parser;
 
 use super::action::seconds;
@@ -26,6 +26,21 @@ pub struct At {
 struct Words {
     #[command(subcommand)]
     action: Action,
+}
+
+impl At {
+    /// An error if it is about a node that is not among so many.
+    pub fn check(&self, nodes: u8) -> Result<()> {
+        let request = self.action.request();
+        let named = ["node", "from", "to"].iter().filter_map(|field| request[field].as_u64());
+        if let Some(wrong) = named.into_iter().find(|node| *node > u64::from(nodes)) {
+            let words = &self.words;
+            bail!(
+                "--at '… {words}': there is no node {wrong} among {nodes}; --guests says how many there are"
+            );
+        }
+        Ok(())
+    }
 }
 
 impl FromStr for At {
@@ -103,7 +118,9 @@ mod tests {
         let at: At = "1.5 freeze --node 2 --for 3".parse().unwrap();
         assert_eq!(at.after, Duration::from_millis(1500));
         assert_eq!(at.action, Action::Freeze { node: 2, period: Some(Duration::from_secs(3)) });
-        assert!("0 link --loss 1% --from 1".parse::<At>().is_ok());
+        assert!(at.check(2).is_ok() && at.check(1).unwrap_err().to_string().contains("no node 2"));
+        let at: At = "0 link --loss 1% --from 1 --to 8".parse().unwrap();
+        assert!(at.check(8).is_ok() && at.check(7).is_err());
         for (wrong, said) in [
             ("", "empty"),
             ("port down --node 1", "port is no time"),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::tools::{self, words};
 use super::{Scene, Tally, Test, crate_tests};
 use crate::console;
-use crate::device::Device;
+use crate::device::{Device, MOST_NODES, Node};
 use crate::lab::{Ending, Lab};
 use crate::link::Job;
 use crate::pair::Ready;
@@ -20,6 +20,8 @@ use crate::pair::Ready;
 const ACROSS: [&str; 3] = ["ibv_xsrq_pingpong", "ib_send_lat", "rdma_xserver and rdma_xclient"];
 /// The port of perftest's programs.
 const PORT: u16 = 18515;
+/// Messages from each node to each.
+const ITERATIONS: u64 = 20;
 /// How long the drivers may take to give back what an ended program held.
 const SETTLE: Duration = Duration::from_secs(30);
 /// How long traffic may take to begin or to go on.
@@ -45,6 +47,9 @@ pub fn tests(device: Device) -> Vec<Test> {
     }));
     // The last on these two, since one of them does not come back.
     tests.push(Test::fabric("two nodes: one is killed", 2, 240, killed));
+    tests.push(Test::fabric("eight nodes: ib_send_bw from each to each", MOST_NODES, 600, |lab, scene| {
+        and_nothing_held(lab, |lab| each_to_each(lab, scene))
+    }));
     tests
 }
 
@@ -174,4 +179,40 @@ fn killed(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
     let nothing = gone["held"]["counts"].as_object().is_some_and(serde_json::Map::is_empty);
     ensure!(nothing && gone["held"]["pages"] == 0, "it is said to hold {:#}", gone["held"]);
     Ok(Tally::ONE)
+}
+
+/// ib_send_bw over XRC between all ordered pairs of nodes. In each round every node serves one peer and is the client
+/// of another.
+fn each_to_each(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
+    let count = lab.count();
+    let until = Instant::now() + scene.limit;
+    let command = format!("ib_send_bw -c XRC -d {} -n {ITERATIONS} -F", lab.device.verbs_name());
+    for distance in 1..count {
+        let start = |lab: &Lab, node: u8, line: &str, side: &str| -> Result<(String, Job)> {
+            let name = format!("round-{distance}-{side}-{node}");
+            let log = scene.log(&name)?;
+            let job = lab.start_on(node, words(line), Box::new(log.try_clone()?), Box::new(log))?;
+            job.end_input()?;
+            Ok((name, job))
+        };
+        let mut sides = Vec::new();
+        for node in 1..=count {
+            sides.push(start(lab, node, &command, "server")?);
+        }
+        for (_, server) in &sides {
+            Ready::Tcp(PORT).wait_for(lab, server)?;
+        }
+        for node in 1..=count {
+            let peer = Node::address((node - 1 + distance) % count + 1);
+            sides.push(start(lab, node, &format!("{command} {peer}"), "client")?);
+        }
+        let (names, jobs): (Vec<_>, Vec<_>) = sides.into_iter().unzip();
+        let endings = lab.wait_all(&jobs, Some(until.saturating_duration_since(Instant::now())))?;
+        for (name, ending) in names.iter().zip(endings) {
+            ensure!(ending == Ending::Exited(0), "{name} ended so: {ending:?}\n{}", tail(scene, name));
+            let shown = name.contains("server") || tools::has_row(&scene.text(name), ITERATIONS);
+            ensure!(shown, "{name} shows no {ITERATIONS} messages:\n{}", tail(scene, name));
+        }
+    }
+    Ok(Tally { passed: u32::from(count) * u32::from(count - 1), ..Tally::default() })
 }

@@ -144,7 +144,7 @@ pub fn run(lab: &mut Lab, scene: &Scene, tool: &Tool) -> Result<Tally> {
 }
 
 /// Whether there is a row of numbers whose second, the count of iterations, is large enough.
-fn has_row(output: &str, iterations: u64) -> bool {
+pub fn has_row(output: &str, iterations: u64) -> bool {
     output.lines().any(|line| {
         let mut fields = line.split_whitespace().map(str::parse::<f64>);
         let (Some(Ok(_)), Some(Ok(count))) = (fields.next(), fields.next()) else { return false };

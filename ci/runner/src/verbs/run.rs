@@ -25,6 +25,7 @@ pub struct Run {
 }
 
 pub fn run(paths: &Paths, common: &Common, asked: Run) -> Result<i32> {
+    asked.at.iter().try_for_each(|at| at.check(common.guests))?;
     let argv = asked.command.clone();
     with_guests(paths, common, &argv, |lab| {
         if let Some(request) = asked.faults.request() {
