@@ -1,5 +1,6 @@
 //! The Rust crate's own device tests: built on the host, run in the guest, one program after the other.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::host::test_results;
-use super::{Scene, Tally, Test};
+use super::{Scene, Tally, Test, opened};
 use crate::console;
 use crate::lab::{Ending, Lab};
 use crate::paths::Paths;
@@ -18,6 +19,7 @@ use crate::verbs::{build_examples, latency};
 /// How these tests' names begin.
 pub const PREFIX: &str = "crate/";
 
+const LOOPBACK: &str = "127.0.0.1";
 const BUILD_LIMIT: Duration = Duration::from_secs(1500);
 
 /// Builds what these tests run in the guest, before the guest is up: it would only wait.
@@ -34,6 +36,7 @@ pub fn tests() -> Vec<Test> {
         Test::guest("crate/device tests", 300, device_tests),
         Test::guest("crate/devinfo", 60, devinfo),
         Test::guest("crate/xrc_send_lat", 120, send_lat),
+        Test::guest("crate/xrc_all_to_all", 180, all_to_all),
     ]
 }
 
@@ -61,6 +64,7 @@ fn test_programs(paths: &Paths) -> Result<Vec<(String, PathBuf)>> {
 /// `cargo test -- --ignored` with a device. Every test that is listed must have run and passed.
 fn device_tests(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
     let mut all = Tally::default();
+    let before = opened::held(lab)?;
     for (name, program) in test_programs(scene.paths)? {
         let mut list = std::process::Command::new(&program);
         let listed = capture(list.args(["--ignored", "--list"]), Duration::from_secs(60))?;
@@ -88,6 +92,7 @@ fn device_tests(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
         all.add(Tally { passed: counts.passed, failed: counts.failed, skipped: Vec::new() });
     }
     ensure!(all.passed + all.failed > 0, "there is no device test");
+    opened::returns_to(lab, &before)?;
     Ok(all)
 }
 
@@ -112,6 +117,30 @@ pub fn send_lat(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
     ensure!(endings.iter().all(|ending| *ending == Ending::Exited(0)), "{endings:?}\n{}", said());
     let table = scene.text("client");
     ensure!(has_row(&table), "the table has no row for 2 bytes:\n{table}");
+    Ok(Tally::ONE)
+}
+
+/// Four nodes of it in one guest.
+fn all_to_all(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
+    const NODES: usize = 4;
+    let program = scene.paths.built("examples").join("xrc_all_to_all");
+    let mut jobs = Vec::new();
+    for node in 1..=NODES {
+        let (node, nodes) = (node.to_string(), NODES.to_string());
+        let options = ["-d", lab.device.verbs_name(), "--node", &node, "--nodes", &nodes];
+        let words = options.into_iter().chain([LOOPBACK; NODES]).map(Into::into);
+        let argv: Vec<OsString> = std::iter::once(program.clone().into()).chain(words).collect();
+        let log = scene.log(&format!("node-{node}"))?;
+        let job = lab.start(argv, Box::new(log.try_clone()?), Box::new(log))?;
+        job.end_input()?;
+        jobs.push(job);
+    }
+    let endings = lab.wait_all(&jobs, Some(scene.limit))?;
+    for (ending, node) in endings.into_iter().zip(1..) {
+        let said = scene.text(&format!("node-{node}"));
+        let sign = format!("node {node} of {NODES}: {NODES} sent, {NODES} received");
+        ensure!(ending == Ending::Exited(0) && said.contains(&sign), "node {node}: {ending:?}\n{said}");
+    }
     Ok(Tally::ONE)
 }
 

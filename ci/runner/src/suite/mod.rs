@@ -7,6 +7,7 @@ mod drivers;
 mod fabric;
 mod host;
 mod lab_tests;
+mod opened;
 mod pyverbs;
 mod record;
 mod tools;
@@ -180,6 +181,7 @@ fn all(common: &Common) -> Vec<Test> {
     tests.extend(tools::tests(common.device));
     tests.extend(pyverbs::tests());
     tests.extend(causes::tests());
+    tests.extend(opened::tests());
     tests.extend(crate_tests::tests());
     tests.extend(drivers::tests());
     tests.extend(fabric::tests(common.device));
