@@ -54,7 +54,8 @@ pub enum ExchangeError {
 pub struct Peer {
     stream: TcpStream,
     address: SocketAddr,
-    patience: Duration,
+    /// The longest wait for one message of it, 30 s unless somebody says otherwise.
+    pub patience: Duration,
 }
 
 /// Open the port on which a client will call.
@@ -90,7 +91,8 @@ impl Peer {
         Peer::connect_within(host, port, CONNECT_PATIENCE)
     }
 
-    fn connect_within(host: &str, port: u16, patience: Duration) -> Result<Peer, ExchangeError> {
+    /// The same, for as long as the caller says.
+    pub fn connect_within(host: &str, port: u16, patience: Duration) -> Result<Peer, ExchangeError> {
         let failed = |source| ExchangeError::Connect { host: host.to_owned(), port, source };
         let deadline = Instant::now() + patience;
         let addresses: Vec<SocketAddr> = (host, port)
@@ -138,9 +140,18 @@ impl Peer {
 
     /// Swap endpoints in their wire form.
     pub fn swap_endpoints(&mut self, here: &[u8]) -> Result<Vec<u8>, ExchangeError> {
-        let doing = "swapping endpoints";
-        self.send(&Message::Endpoint(here.to_vec()), doing)?;
-        match self.receive(doing)? {
+        self.send_endpoint(here)?;
+        self.receive_endpoint()
+    }
+
+    /// One half of the swap: tell the other side of this one's endpoint.
+    pub fn send_endpoint(&mut self, here: &[u8]) -> Result<(), ExchangeError> {
+        self.send(&Message::Endpoint(here.to_vec()), "swapping endpoints")
+    }
+
+    /// One half of the swap: hear of the other side's.
+    pub fn receive_endpoint(&mut self) -> Result<Vec<u8>, ExchangeError> {
+        match self.receive("swapping endpoints")? {
             Message::Endpoint(there) => Ok(there),
             other => Err(self.out_of_step("its endpoint", other.name())),
         }
@@ -333,7 +344,7 @@ mod tests {
         let (mut server, mut stranger) = against_socket();
         stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sends");
         let text = server.agree(SETTINGS).expect_err("not our protocol").to_string();
-        assert!(text.contains("does not speak xrc_send_lat's protocol (it began with \"GET \")"), "{text}");
+        assert!(text.contains("does not speak these programs' protocol (it began with \"GET \")"), "{text}");
     }
 
     #[test]

@@ -43,7 +43,6 @@ use failure::Failure;
 use options::Options;
 use report::{Address, Depth, Report, TestInfo, write_json};
 use stats::{Samples, Summary};
-use wire::Settings;
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -93,7 +92,7 @@ fn test<W: Write>(
     peer: &mut Peer,
     report: &mut Report<W>,
 ) -> Result<(TestInfo, Vec<Summary>), Failure> {
-    let mtu = peer.agree(Settings::from_options(options))?;
+    let mtu = peer.agree(options.settings())?;
     let queues = fabric.create_queues(options, mtu)?;
     let local = queues.endpoint;
     let remote = Endpoint::from_bytes(&peer.swap_endpoints(&local.to_bytes())?)?;

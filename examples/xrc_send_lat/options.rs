@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Parser;
 use rdma_xrc::Mtu;
 
+use crate::wire::Settings;
+
 /// TCP port on which the two sides find each other.
 pub const DEFAULT_PORT: u16 = 18515;
 /// Receives that are kept posted unless `-r` says otherwise.
@@ -110,6 +112,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// What has to be the same on both sides.
+    pub fn settings(&self) -> Settings {
+        Settings { size: self.size, iters: self.iters, all: self.all, mtu: self.mtu }
+    }
+
     /// The message sizes to run, in order.
     pub fn sizes(&self) -> Vec<u32> {
         if self.all {

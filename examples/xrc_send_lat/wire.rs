@@ -1,4 +1,5 @@
-//! What the two sides say to each other over TCP, as bytes.
+//! What two sides say to each other over TCP, as bytes; `xrc_all_to_all` says it too, between each two of its
+//! nodes.
 //!
 //! Every message is a header of 12 bytes and a payload: the magic "XRCL", the
 //! version of this protocol, the kind of message, the payload's length, all
@@ -7,8 +8,6 @@
 //! before it has been compared with [`PAYLOAD_MAX`].
 
 use rdma_xrc::Mtu;
-
-use crate::options::Options;
 
 /// Opens every message.
 const MAGIC: [u8; 4] = *b"XRCL";
@@ -27,7 +26,7 @@ const KIND_FAILED: u16 = 4;
 /// Why bytes from the other side were refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    #[error("it does not speak xrc_send_lat's protocol (it began with \"{}\")", .0.escape_ascii())]
+    #[error("it does not speak these programs' protocol (it began with \"{}\")", .0.escape_ascii())]
     Magic([u8; 4]),
     #[error(
         "it speaks version {0} of the protocol, this side version {VERSION}: use one release on both sides"
@@ -153,10 +152,6 @@ fn cut(text: &str, most: usize) -> &str {
 
 impl Settings {
     const LEN: usize = 13;
-
-    pub fn from_options(options: &Options) -> Settings {
-        Settings { size: options.size, iters: options.iters, all: options.all, mtu: options.mtu }
-    }
 
     fn encode(&self) -> [u8; Settings::LEN] {
         let mut bytes = [0; Settings::LEN];
