@@ -7,7 +7,7 @@ use crate::{
         status::{Refusal, Syndrome},
     },
     cq::LOG_MAX_CQ_SIZE,
-    device::Device,
+    device::{CLOCK_KHZ, Device},
     eq::{LOG_MAX_EQ_SIZE, LOG_MAX_EQS},
     fields::{atomic_caps, cmd_hca_cap as general},
     hw::{LOG_MAX_MESSAGE, PAGE_SHIFT},
@@ -33,8 +33,9 @@ pub const MAX_GROUP_MEMBERS: usize = 64;
 const LOG_MAX_GROUPS: u64 = 8;
 /// Log of the longest memory region.
 pub const LOG_MAX_REGION: u64 = 40;
-/// Longest work request, bytes.
-const MAX_WQE: u64 = 512;
+/// Longest work requests, bytes: whole blocks, and no more than a length of 6 bits in units of 16 bytes can say.
+const MAX_WQE_SEND: u64 = 960;
+const MAX_WQE_RECEIVE: u64 = 512;
 
 /// Operations and operand sizes of atomics.
 const COMPARE_SWAP: u64 = 1;
@@ -79,13 +80,14 @@ const GENERAL_VALUES: &[(Field, u64)] = &[
     (general::LOG_PG_SZ, PAGE_SHIFT as u64),
     (general::BF, 0),
     (general::LOG_BF_REG_SIZE, 9),
-    (general::MAX_WQE_SZ_SQ, MAX_WQE),
-    (general::MAX_WQE_SZ_RQ, MAX_WQE),
+    (general::MAX_WQE_SZ_SQ, MAX_WQE_SEND),
+    (general::MAX_WQE_SZ_RQ, MAX_WQE_RECEIVE),
     (general::MAX_QP_MCG, MAX_GROUP_MEMBERS as u64),
     (general::LOG_MAX_MCG, LOG_MAX_GROUPS),
     (general::LOG_MAX_TRANSPORT_DOMAIN, LOG_MAX_OBJECTS as u64),
     (general::LOG_MAX_PD, LOG_MAX_OBJECTS as u64),
     (general::LOG_MAX_XRCD, LOG_MAX_OBJECTS as u64),
+    (general::DEVICE_FREQUENCY_KHZ, CLOCK_KHZ),
     (general::LOG_MAX_RMP, LOG_MAX_OBJECTS as u64),
 ];
 

@@ -57,6 +57,13 @@ impl Completion {
         Self { bytes, solicited: error }
     }
 
+    /// Stamps it with the device's time; errors have other things to say in that place.
+    fn at(self, time: u64) -> Self {
+        let opcode = cqe::OPCODE.get(&self.bytes);
+        let errors = [CompletionOpcode::RequesterError, CompletionOpcode::ResponderError].map(|e| e as u64);
+        if errors.contains(&opcode) { self } else { self.with(cqe::TIMESTAMP, time) }
+    }
+
     /// Sets a field.
     pub fn with(mut self, field: crate::bits::Field, value: impl Into<u64>) -> Self {
         field.set(&mut self.bytes, value.into());
@@ -275,6 +282,7 @@ impl Device {
     /// Writes a completion and what follows from it. A QP whose completion is lost is in error.
     pub fn complete(&mut self, cqn: u32, completion: Completion) {
         let qpn = completion.qpn();
+        let completion = completion.at(self.clock());
         let Some(cq) = self.objects.cqs.get_mut(cqn) else { return };
         let guest = &mut self.guests[cq.guest];
         guest.activity.completions += 1;

@@ -10,6 +10,9 @@ use crate::{
     report::{DropCause, GuestReport, Report},
 };
 
+/// Frequency of the clock, kHz: its ticks are nanoseconds.
+pub const CLOCK_KHZ: u64 = 1_000_000;
+
 /// Everything. One thread at a time works on it.
 #[derive(Debug)]
 pub struct Device {
@@ -39,6 +42,11 @@ impl Device {
             report_file: None,
             state: "running",
         }
+    }
+
+    /// The adapters' common clock, in ticks of [`CLOCK_KHZ`].
+    pub fn clock(&self) -> u64 {
+        self.born.elapsed().as_nanos() as u64
     }
 
     /// Where to write the report, now and at every removal of a driver.

@@ -148,6 +148,7 @@ layout! {
     LOG_MAX_PD 0x32b 5 "Log of the most protection domains."
     LOG_MAX_XRCD 0x33b 5 "Log of the most XRC domains."
     LOG_MAX_RMP 0x383 5 "Log of the most basic SRQs."
+    DEVICE_FREQUENCY_KHZ 0x4e0 32 "Frequency of the clock."
 }
 layout! {
     /// Capabilities of atomics.
@@ -388,6 +389,7 @@ layout! {
     USER_INDEX 0x108 24 "The user's index of the QP or SRQ."
     IMMEDIATE 0x120 32 "Immediate data; for QP1 the P_Key."
     BYTE_COUNT 0x160 32 "Bytes transferred."
+    TIMESTAMP 0x180 64 "When, by the device's clock; not on errors."
     VENDOR_SYNDROME 0x1b0 8 "On error: the vendor's code for it."
     SYNDROME 0x1b8 8 "On error: why."
     WQE_OPCODE 0x1c0 8 "Requester: what the work request asked for."

@@ -30,6 +30,9 @@ const CONTEXT: usize = 16;
 const PAGES: usize = 272;
 /// A key is its index above this many bits of the driver's choosing.
 const VARIANT_BITS: u32 = 8;
+/// Flags of a listed page, in the lowest bits of its address: without them it is not there.
+const PAGE_READABLE: u64 = 1 << 0;
+const PAGE_WRITABLE: u64 = 1 << 1;
 /// How deep keys may nest.
 pub const MAX_INDIRECTION: u32 = 4;
 /// Into how many pieces keys of keys may break a range.
@@ -58,6 +61,14 @@ impl Access {
             Self::RemoteRead => mkc::RR,
             Self::RemoteWrite => mkc::RW,
             Self::RemoteAtomic => mkc::A,
+        }
+    }
+
+    /// The flag of a page that it needs.
+    fn of_page(self) -> u64 {
+        match self {
+            Self::LocalRead | Self::RemoteRead => PAGE_READABLE,
+            Self::LocalWrite | Self::RemoteWrite | Self::RemoteAtomic => PAGE_WRITABLE,
         }
     }
 
@@ -145,6 +156,8 @@ impl MemoryKey {
         let mut key =
             Self { guest, context, mode, start: 0, length: 0, shift: 0, pages, keys: KeyList::default() };
         key.pages.shrink_to_fit();
+        // Without on-demand paging, what a command lists is there.
+        key.pages.iter_mut().for_each(|page| *page |= PAGE_READABLE | PAGE_WRITABLE);
         key.take_range()?;
         if !free {
             key.check_list()?;
@@ -220,7 +233,7 @@ impl MemoryKey {
         mkc::FREE.is_set(&self.context)
     }
 
-    fn step(&self, address: u64, length: u64) -> Option<Step> {
+    fn step(&self, address: u64, length: u64, access: Access) -> Option<Step> {
         let fits = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         match self.mode {
             AccessMode::Physical => return Some(Step::Memory(Extent { address, length: fits(length) })),
@@ -230,8 +243,11 @@ impl MemoryKey {
         // The first page holds the start address at its own place in the page.
         let at = (self.start & self.page_mask()) + (address - self.start);
         let within = at & self.page_mask();
-        // The lowest bits of an entry are flags.
-        let page = self.pages.get((at >> self.shift) as usize)? & !(PAGE_BYTES - 1);
+        let entry = *self.pages.get((at >> self.shift) as usize)?;
+        if entry & access.of_page() == 0 {
+            return None;
+        }
+        let page = entry & !(PAGE_BYTES - 1);
         let length = fits(length.min((1u64 << self.shift) - within));
         Some(Step::Memory(Extent { address: page.checked_add(within)?, length }))
     }
@@ -297,7 +313,7 @@ impl Table<MemoryKey> {
             if !k.covers(part.address, part.length) {
                 return Err(KeyViolation);
             }
-            match k.step(part.address, part.length).ok_or(KeyViolation)? {
+            match k.step(part.address, part.length, access).ok_or(KeyViolation)? {
                 Step::Memory(extent) => return Ok(extent),
                 Step::Key(inner) => part = inner,
             }

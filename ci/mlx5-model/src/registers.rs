@@ -25,6 +25,9 @@ mod register {
     pub const HEALTH_SEVERITY: u64 = 0x238;
     /// What its trouble is: the second byte the kind, the lower half more of it.
     pub const HEALTH_SYNDROME: u64 = 0x23c;
+    /// The clock, upper and lower half; a page that programs may read.
+    pub const CLOCK_HIGH: u64 = 0x1000;
+    pub const CLOCK_LOW: u64 = 0x1004;
     /// A counter that shows that the device lives.
     pub const HEALTH_COUNTER: u64 = 0x1010;
 }
@@ -96,6 +99,8 @@ impl Device {
             register::HEALTH_SYNDROME if self.guests[guest].failed => {
                 SYNDROME_FIRMWARE << SYNDROME_SHIFT | SYNDROME_ON_COMMAND
             }
+            register::CLOCK_HIGH => (self.clock() >> 32) as u32,
+            register::CLOCK_LOW => self.clock() as u32,
             register::HEALTH_COUNTER => (self.born.elapsed().as_millis() / HEALTH_STEP_MS) as u32,
             // All others read as zero; that also says "initialised" and "healthy".
             _ => 0,

@@ -299,3 +299,65 @@ fn a_cq_goes_on_in_its_new_memory() {
     let out = s.rig.command(0, Opcode::QUERY_CQ, number, &[], 272);
     assert_eq!((cqc::LOG_CQ_SIZE.get(&out[16..]), cqc::PRODUCER_COUNTER.get(&out[16..])), (5, 4));
 }
+
+#[test]
+fn what_an_unreliable_connection_may_not_write_is_dropped() {
+    let mut s = Scene::new("uc");
+    s.rc = s.rig.qp(0, s.pd, s.cq.number, Role::Uc);
+    s.rig.write(0, s.memory.at, b"seven");
+    let page = s.rig.alloc(0, 0x1000);
+    let pd = s.rig.made(0, Opcode::ALLOC_PD, &[]);
+    let foreign = s.rig.region_of(0, pd, page, 12, &[page]);
+    let own = s.rig.region_of(0, s.pd, page, 12, &[page]);
+    for (key, at) in [(foreign.key, page), (own.key, page + 0xffc), (own.key ^ 1, page), (0, page)] {
+        assert_eq!(s.write(key, at), 0, "the sender never learns");
+    }
+    assert_eq!(s.rig.read::<5>(0, page), [0; 5]);
+    assert_eq!(s.write(own.key, page), 0);
+    assert_eq!(&s.rig.read::<5>(0, page), b"seven");
+    // What it asks of its own side, it is told.
+    s.memory.key ^= 1;
+    assert_eq!(s.write(own.key, page), WqeSyndrome::LocalProtection as u64);
+    s.memory.key ^= 1;
+    let to = Region { key: own.key, at: page };
+    let read = s.post(false, WqeOpcode::Read, 0, &[remote(to), data(s.memory, 5)]);
+    assert_eq!(read, WqeSyndrome::LocalQpOperation as u64);
+}
+
+#[test]
+fn changes_with_bytes_changed_end_one_way_or_another() {
+    let mut s = Scene::new("noise");
+    let keys = [AccessMode::PageList, AccessMode::KeyList].map(|mode| s.free_key(mode, 8, &[]));
+    let page = s.rig.alloc(0, 0x1000);
+    let context = [(mkc::LEN, 0x100), (mkc::RW, 1), (mkc::LR, 1), (mkc::LW, 1), (mkc::LOG_PAGE_SIZE, 12)];
+    let (mut seed, mut done) = (0x9e37_79b9u32, [0u32; 2]);
+    let mut dice = |n: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 17;
+        seed ^= seed << 5;
+        (seed >> 8) as usize % n
+    };
+    for n in 0..1500 {
+        let key = keys[n % 2];
+        let list = [part(s.memory.key, s.memory.at, 0x100), [0; 16], [0; 16], [0; 16]];
+        let pages = [[0, 0, 0, 0, 0, (page >> 16) as u8, (page >> 8) as u8, 3, 0, 0, 0, 0, 0, 0, 0, 0]; 4];
+        let list = if n % 2 == 0 { &pages } else { &list };
+        let behind = (dice(3) == 0).then_some((s.memory, 64));
+        let change =
+            KeyChange { key, mask: ENABLE | RIGHTS, context: &context, list, behind, ..KeyChange::default() };
+        let mut segments = key_change(&change);
+        for _ in 0..dice(6) {
+            let at = dice(segments.len());
+            segments[at][dice(16)] = [0, 1, 0xff, dice(256) as u8][dice(4)];
+        }
+        let status = s.post(dice(2) == 0, WqeOpcode::Umr, key, &segments);
+        done[usize::from(status == 0)] += 1;
+        // Whatever became of the key, it can be used, or not.
+        s.write(key, 0);
+        s.write(key, 0xfc);
+    }
+    assert!(done.iter().all(|count| *count > 100), "{done:?}");
+    for key in keys {
+        assert_eq!(s.rig.status(0, Opcode::DESTROY_MKEY, key >> 8, &[]), 0);
+    }
+}

@@ -44,11 +44,12 @@ pub struct Region {
     pub at: u64,
 }
 
-/// A queue pair in its own words: XRC initiator, XRC target, RC, or the driver's own for memory keys.
+/// A queue pair in its own words: XRC initiator, XRC target, RC, UC, or the driver's own for memory keys.
 pub enum Role {
     Initiator,
     Target(u32),
     Rc,
+    Uc,
     Keys,
 }
 
@@ -291,6 +292,7 @@ impl Rig {
         let q = |c: &mut Vec<u8>, f: Field, v: u64| f.within(8).set(c, v);
         let service = match role {
             Role::Rc => Service::Rc,
+            Role::Uc => Service::Uc,
             Role::Keys => Service::Umr,
             Role::Initiator | Role::Target(_) => Service::Xrc,
         };
