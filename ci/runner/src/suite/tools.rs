@@ -1,4 +1,4 @@
-//! rdma-core's and perftest's own programs over XRC, as Debian ships them.
+//! rdma-core's and perftest's own programs over XRC and the other services, as Debian ships them.
 
 use anyhow::{Result, ensure};
 
@@ -46,7 +46,11 @@ fn pingpong(device: &str, name: &'static str, flags: &str, clients: usize) -> To
 }
 
 fn perftest(device: &str, name: &'static str, program: &str, flags: &str) -> Tool {
-    let command = format!("{program} -c XRC -d {device} -n {ITERATIONS} -F{flags}");
+    over(device, "XRC", name, program, flags)
+}
+
+fn over(device: &str, service: &str, name: &'static str, program: &str, flags: &str) -> Tool {
+    let command = format!("{program} -c {service} -d {device} -n {ITERATIONS} -F{flags}");
     Tool {
         name,
         client: format!("{command} @"),
@@ -91,9 +95,36 @@ pub fn all(device: Device) -> Vec<Tool> {
     tools
 }
 
+/// perftest over the other services, and with events instead of polling: in one guest, for its name says all.
+const SERVICES: &[(&str, &str, &str, &str)] = &[
+    ("ib_send_lat -e", "XRC", "ib_send_lat", " -e"),
+    ("ib_send_bw -e", "XRC", "ib_send_bw", " -e"),
+    ("ib_send_lat -c RC", "RC", "ib_send_lat", ""),
+    ("ib_send_lat -c RC -e", "RC", "ib_send_lat", " -e"),
+    ("ib_send_bw -c RC", "RC", "ib_send_bw", ""),
+    ("ib_send_bw -c RC -e", "RC", "ib_send_bw", " -e"),
+    ("ib_send_bw -c RC --use-srq -q 4", "RC", "ib_send_bw", " --use-srq -q 4"),
+    ("ib_write_lat -c RC", "RC", "ib_write_lat", ""),
+    ("ib_write_bw -c RC", "RC", "ib_write_bw", ""),
+    ("ib_read_lat -c RC", "RC", "ib_read_lat", ""),
+    ("ib_read_bw -c RC", "RC", "ib_read_bw", ""),
+    ("ib_atomic_lat -c RC", "RC", "ib_atomic_lat", ""),
+    ("ib_atomic_bw -c RC", "RC", "ib_atomic_bw", ""),
+    ("ib_send_lat -c UC", "UC", "ib_send_lat", ""),
+    ("ib_send_bw -c UC", "UC", "ib_send_bw", ""),
+    ("ib_write_lat -c UC", "UC", "ib_write_lat", ""),
+    ("ib_write_bw -c UC", "UC", "ib_write_bw", ""),
+    ("ib_send_lat -c UD", "UD", "ib_send_lat", ""),
+    ("ib_send_lat -c UD -e", "UD", "ib_send_lat", " -e"),
+    ("ib_send_bw -c UD", "UD", "ib_send_bw", ""),
+];
+
 pub fn tests(device: Device) -> Vec<Test> {
     let mut tests = vec![Test::guest("tools/ibv_devinfo", 60, move |lab, scene| devinfo(lab, scene, device))];
-    for tool in all(device) {
+    let verbs = device.verbs_name();
+    let services =
+        SERVICES.iter().map(|(name, service, program, flags)| over(verbs, service, name, program, flags));
+    for tool in all(device).into_iter().chain(services) {
         let name = format!("tools/{}", tool.name);
         tests.push(Test::guest(&name, 90, move |lab, scene| run(lab, scene, &tool)));
     }
