@@ -1,5 +1,6 @@
 //! `ci/lab test`: what needs no device runs on the host, everything else in guests that have one.
 
+mod absent;
 mod boots;
 mod causes;
 mod crate_tests;

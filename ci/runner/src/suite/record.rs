@@ -120,8 +120,11 @@ impl<'a> Record<'a> {
             out!("in guests, on {what}: {} tests ran, {} failed", tally.passed + tally.failed, tally.failed);
             all.add(tally.clone());
         }
-        for reason in &all.skipped {
-            out!("skipped: {reason}");
+        for (reason, count) in counted(&all.skipped) {
+            match count {
+                1 => out!("skipped: {reason}"),
+                _ => out!("skipped: {reason}: {count} tests"),
+            }
         }
         let wanting =
             if self.without_guest == 0 { "none".to_owned() } else { self.without_guest.to_string() };
@@ -154,6 +157,18 @@ fn line(name: &str, tally: &Tally, seconds: f64) -> String {
     format!("{mark} {name}{counts} {seconds:.1} s")
 }
 
+/// Each of them once, in the order in which they came, and how often.
+fn counted(all: &[String]) -> Vec<(&str, usize)> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for one in all {
+        match counts.iter_mut().find(|(known, _)| known == one) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((one, 1)),
+        }
+    }
+    counts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,5 +178,11 @@ mod tests {
         assert_eq!(line("a/b", &Tally::ONE, 1.26), "ok   a/b 1.3 s");
         let many = Tally { passed: 2, failed: 1, skipped: vec!["x".to_owned()] };
         assert_eq!(line("a", &many, 0.0), "FAIL a (2 passed, 1 failed, 1 skipped) 0.0 s");
+    }
+
+    #[test]
+    fn reasons_are_counted() {
+        let all = ["a", "b", "a"].map(str::to_owned);
+        assert_eq!(counted(&all), [("a", 2), ("b", 1)]);
     }
 }
