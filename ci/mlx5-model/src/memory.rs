@@ -34,6 +34,19 @@ pub enum MapError {
     /// It overlaps another, or wraps.
     #[error("guest memory overlaps or wraps: {0}")]
     Place(#[from] vm_memory::GuestRegionCollectionError),
+    /// The file ends before the memory does: touching what is missing would end the process.
+    #[error("guest memory of {size:#x} bytes from {offset:#x} on in a file of {length:#x}")]
+    Short {
+        /// Bytes that were announced.
+        size: usize,
+        /// Where they begin.
+        offset: u64,
+        /// Length of the file.
+        length: u64,
+    },
+    /// The file cannot be looked at.
+    #[error("cannot look at guest memory: {0}")]
+    File(#[from] std::io::Error),
     /// Nothing like it is mapped.
     #[error("no such mapping")]
     Unknown,
@@ -50,6 +63,10 @@ impl GuestMemory {
     /// Maps `size` bytes of `file` at the guest's physical address.
     pub fn map(&mut self, address: u64, size: u64, file: File, offset: u64) -> Result<(), MapError> {
         let size = usize::try_from(size).map_err(|_| MapError::Unknown)?;
+        let length = file.metadata()?.len();
+        if offset.checked_add(size as u64).is_none_or(|end| end > length) {
+            return Err(MapError::Short { size, offset, length });
+        }
         let region = MmapRegion::from_file(FileOffset::new(file, offset), size)
             .map_err(vm_memory::mmap::FromRangesError::MmapRegion)?;
         self.insert(region, address)
@@ -154,6 +171,21 @@ mod tests {
             assert!(m.write(address, &b).is_err());
         }
         assert_eq!(m.faults(), 12);
+    }
+
+    #[test]
+    fn memory_beyond_the_end_of_its_file_is_refused() {
+        let path = std::env::temp_dir().join(format!("mlx5-model-memory-{}", std::process::id()));
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.set_len(0x3000).unwrap();
+        let mut m = GuestMemory::default();
+        for (size, offset) in [(0x3001, 0), (0x3000, 0x1000), (0x1000, u64::MAX - 0xfff), (1 << 40, 0)] {
+            let refused = m.map(0x1000, size, file.try_clone().unwrap(), offset);
+            assert!(matches!(refused, Err(MapError::Short { .. })), "{size:#x} at {offset:#x}: {refused:?}");
+        }
+        m.map(0x1000, 0x2000, file, 0x1000).unwrap();
+        assert_eq!(m.read_be32(0x2ffc), Ok(0));
     }
 
     #[test]
