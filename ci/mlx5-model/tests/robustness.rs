@@ -275,3 +275,31 @@ fn long_messages_count_for_more() {
     }
     assert!(rig.device.guests[0].activity.work_request_errors.is_empty());
 }
+
+#[test]
+fn a_connection_hears_its_own_peer_only() {
+    let mut rig = Rig::up("stranger", 3);
+    let pd = [0, 1, 2].map(|g| rig.made(g, Opcode::ALLOC_PD, &[]));
+    let cq = [0, 1, 2].map(|g| rig.cq(g, 4));
+    let memory = [0, 1, 2].map(|g| rig.region(g, pd[g]));
+    let qp = [0, 1, 2].map(|g| rig.qp(g, pd[g], cq[g].number, Role::Rc));
+    for (guest, to) in [(0, 1), (1, 0)] {
+        rig.connect(guest, qp[guest].number, (to, qp[to].number), 1, 1);
+    }
+    // The third says that it is connected with the first, which is connected with the second. Neither a request that
+    // would be refused nor one that would not may reach it.
+    rig.write(2, memory[2].at, b"stranger");
+    for key in [memory[0], driver::Region { key: 0, ..memory[0] }] {
+        assert_eq!(rig.status(2, Opcode::TO_RST_QP, qp[2].number, &[]), 0);
+        rig.connect(2, qp[2].number, (0, qp[0].number), 1, 1);
+        rig.post(2, &qp[2], 0, 0x08, &[remote(key), data(memory[2], 8)]);
+        rig.settle();
+        assert_eq!(rig.device.objects.qps.get(qp[2].number).unwrap().state, QpState::Error);
+        assert_eq!(rig.device.objects.qps.get(qp[0].number).unwrap().state, QpState::ReadyToSend);
+        assert_eq!(rig.read::<8>(0, memory[0].at), [0; 8]);
+    }
+    rig.write(1, memory[1].at, b"a friend");
+    rig.post(1, &qp[1], 0, 0x08, &[remote(memory[0]), data(memory[1], 8)]);
+    rig.settle();
+    assert_eq!(&rig.read::<8>(0, memory[0].at), b"a friend");
+}

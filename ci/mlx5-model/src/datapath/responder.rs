@@ -20,10 +20,13 @@ impl Device {
     /// A request, or a part of one, comes to the guest's port: every one of every guest goes through here.
     pub fn arrive(&mut self, guest: GuestId, request: &Request, load: &Load) -> Reply {
         let target = request.destination;
-        let Ok(qp) = self.objects.qps.owned_mut(guest, target) else { return Reply::Silence };
+        let Ok(qp) = self.objects.qps.owned(guest, target) else { return Reply::Silence };
+        // Whoever it is connected with, it is not with other ports.
         let fits = qp.service == request.service
             && (qp.service != Service::Xrc || qp.is_xrc_target())
-            && qp.answers();
+            && qp.answers()
+            && self.guest_at(qp.remote_lid()) == Some(request.guest);
+        let Some(qp) = self.objects.qps.get_mut(target) else { return Reply::Silence };
         if !fits {
             return Reply::Silence;
         }
