@@ -297,6 +297,16 @@ impl Objects {
         Self::remove_from(&mut self.numbers, table, guest, number).map(|_| ())
     }
 
+    /// Numbers in use, of all guests.
+    pub fn in_use(&self) -> usize {
+        self.numbers.used.len()
+    }
+
+    /// Page addresses that all objects together list.
+    pub fn listed_pages(&self) -> usize {
+        self.listed_pages
+    }
+
     /// Ends everything of the guest's.
     pub fn clear(&mut self, guest: GuestId) {
         fn clear<T: Object>(

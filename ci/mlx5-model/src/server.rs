@@ -121,7 +121,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    fn new(shared: Arc<Shared>, guest: GuestId) -> Self {
+    /// The connection of that guest's QEMU.
+    pub fn new(shared: Arc<Shared>, guest: GuestId) -> Self {
         Self { shared, guest, is_known: false }
     }
 

@@ -1,8 +1,8 @@
 //! A driver in miniature: brings up a device and makes objects, as the real ones do, from guest memory that is a
 //! file. Tests play the guest with it.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code, missing_docs, missing_debug_implementations)]
 
-use std::{fs::File, path::Path, time::Duration};
+use std::{fs::File, path::PathBuf, time::Duration};
 
 use mlx5_model::{
     bits::{Field, put},
@@ -16,11 +16,11 @@ use mlx5_model::{
 };
 
 pub const MEMORY: u64 = 8 << 20;
-const COMMAND_QUEUE: u64 = 0x1000;
-const INPUT_BOXES: u64 = 0x10_000;
-const OUTPUT_BOXES: u64 = 0x80_000;
+pub const COMMAND_QUEUE: u64 = 0x1000;
+pub const INPUT_BOXES: u64 = 0x10_000;
+pub const OUTPUT_BOXES: u64 = 0x80_000;
 const FREE: u64 = 0x100_000;
-const TOKEN: u64 = 0x5a;
+pub const TOKEN: u64 = 0x5a;
 
 /// The device and its guests.
 pub struct Rig {
@@ -54,7 +54,9 @@ pub enum Role {
 }
 
 fn memory_file(name: &str) -> File {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    // Cargo names a folder for tests, and none for a library that plays a guest with this.
+    let folder = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let path = folder.join(format!("{name}-{}", std::process::id()));
     let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
     std::fs::remove_file(path).unwrap();
     file.set_len(MEMORY).unwrap();
@@ -64,9 +66,15 @@ fn memory_file(name: &str) -> File {
 impl Rig {
     /// A device whose guests have memory and nothing else.
     pub fn bare(name: &str, guests: usize) -> Self {
+        Self::on((0..guests).map(|n| memory_file(&format!("{name}{n}"))).collect())
+    }
+
+    /// The same; the files, of [`MEMORY`] bytes each, are the guests' memories.
+    pub fn on(memories: Vec<File>) -> Self {
+        let guests = memories.len();
         let mut device = Device::new(guests);
-        for (n, g) in device.guests.iter_mut().enumerate() {
-            g.memory.map(0, MEMORY, memory_file(&format!("{name}{n}")), 0).unwrap();
+        for (g, file) in device.guests.iter_mut().zip(memories) {
+            g.memory.map(0, MEMORY, file, 0).unwrap();
         }
         Self {
             device,
@@ -80,18 +88,7 @@ impl Rig {
     /// A device whose drivers are up.
     pub fn up(name: &str, guests: usize) -> Self {
         let mut rig = Self::bare(name, guests);
-        for g in 0..guests {
-            rig.device.bar_write(g, 0x10, &COMMAND_QUEUE.to_be_bytes());
-            rig.ok(g, Opcode::ENABLE_HCA, &[], 16);
-            rig.ok(g, Opcode::INIT_HCA, &[], 16);
-            rig.uar[g] = rig.made(g, Opcode::ALLOC_UAR, &[]);
-            let page = rig.alloc(g, 0x1000);
-            let mut eq = vec![0; 272 - 16];
-            eqc::LOG_EQ_SIZE.set(&mut eq, 6);
-            eqc::UAR_PAGE.set(&mut eq, rig.uar[g].into());
-            eq.extend_from_slice(&page.to_be_bytes());
-            rig.eqn[g] = rig.made(g, Opcode::CREATE_EQ, &eq);
-        }
+        (0..guests).for_each(|g| rig.bring_up(g));
         rig
     }
 
@@ -127,6 +124,20 @@ impl Rig {
             .collect()
     }
 
+    /// Brings a guest's driver up.
+    pub fn bring_up(&mut self, guest: usize) {
+        self.device.bar_write(guest, 0x10, &COMMAND_QUEUE.to_be_bytes());
+        self.ok(guest, Opcode::ENABLE_HCA, &[], 16);
+        self.ok(guest, Opcode::INIT_HCA, &[], 16);
+        self.uar[guest] = self.made(guest, Opcode::ALLOC_UAR, &[]);
+        let page = self.alloc(guest, 0x1000);
+        let mut eq = vec![0; 272 - 16];
+        eqc::LOG_EQ_SIZE.set(&mut eq, 6);
+        eqc::UAR_PAGE.set(&mut eq, self.uar[guest].into());
+        eq.extend_from_slice(&page.to_be_bytes());
+        self.eqn[guest] = self.made(guest, Opcode::CREATE_EQ, &eq);
+    }
+
     pub fn alloc(&mut self, guest: usize, bytes: u64) -> u64 {
         let at = self.free[guest];
         self.free[guest] += bytes.next_multiple_of(0x1000);
@@ -153,15 +164,21 @@ impl Rig {
     pub fn raw(&mut self, guest: usize, input: &[u8], output: usize) -> Vec<u8> {
         self.history.push(input.to_vec());
         self.issue(guest, input, output);
+        self.answer(guest, output).expect("the command was handed back")
+    }
+
+    /// The output of the command that was issued last, unless it could not be delivered.
+    pub fn answer(&self, guest: usize, output: usize) -> Option<Vec<u8>> {
         let entry: [u8; command_entry::BYTES] = self.read(guest, COMMAND_QUEUE);
-        assert_eq!(command_entry::OWNER.get(&entry), 0, "the command was handed back");
-        assert_eq!(command_entry::DELIVERY.get(&entry), 0);
+        if command_entry::OWNER.is_set(&entry) || command_entry::DELIVERY.is_set(&entry) {
+            return None;
+        }
         let mut out = entry[32..48].to_vec();
         for n in 0..Self::boxes(output) {
             out.extend_from_slice(&self.read::<512>(guest, OUTPUT_BOXES + n * 0x400));
         }
         out.truncate(output);
-        out
+        Some(out)
     }
 
     /// Issues a command and does not look at the answer.
