@@ -110,6 +110,9 @@ pub enum Verb {
         /// Only say which tests there are
         #[arg(long)]
         list: bool,
+        /// Also the long runs that CI leaves out: a million inputs of hostile guests for the device model
+        #[arg(long)]
+        soak: bool,
     },
     /// Run a command in a guest, or in all of several at once: its output and its exit status come back
     Run {

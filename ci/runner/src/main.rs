@@ -78,7 +78,7 @@ fn host(cli: Cli) -> Result<i32> {
     let paths = paths::Paths::find(&cli.project)?;
     match verb {
         Verb::Demo => verbs::demo(&paths, &cli.common),
-        Verb::Test { filter, list } => suite::test(&paths, &cli.common, &filter, list),
+        Verb::Test { filter, list, soak } => suite::test(&paths, &cli.common, &filter, list, soak),
         Verb::Run { faults, at, command } => {
             verbs::run(&paths, &cli.common, verbs::Run { faults, at, command })
         }

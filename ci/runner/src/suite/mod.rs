@@ -6,6 +6,7 @@ mod causes;
 mod crate_tests;
 mod drivers;
 mod fabric;
+mod fuzz;
 mod host;
 mod lab_tests;
 mod opened;
@@ -175,8 +176,9 @@ impl Test {
 const FABRIC: &str = "fabric/";
 
 /// Every test, in the order in which they run: the last ones of each boot take away what it stands on.
-fn all(common: &Common) -> Vec<Test> {
+fn all(common: &Common, soak: bool) -> Vec<Test> {
     let mut tests = host::tests();
+    tests.extend(fuzz::tests(soak));
     tests.extend(boots::tests());
     tests.extend(lab_tests::tests());
     tests.extend(tools::tests(common.device));
@@ -192,12 +194,12 @@ fn all(common: &Common) -> Vec<Test> {
 
 /// Software that tests need besides what the user asks for.
 pub fn other_versions(common: &Common) -> Vec<Versions> {
-    distinct_boots(&all(common)).into_iter().filter_map(|boot| Some(boot.other?.versions)).collect()
+    distinct_boots(&all(common, false)).into_iter().filter_map(|boot| Some(boot.other?.versions)).collect()
 }
 
-/// Runs the tests whose names hold one of the words, or all.
-pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool) -> Result<i32> {
-    let mut tests = all(common);
+/// Runs the tests whose names hold one of the words, or all; the long ones only in a `soak`.
+pub fn test(paths: &Paths, common: &Common, filter: &[String], list: bool, soak: bool) -> Result<i32> {
+    let mut tests = all(common, soak);
     tests.retain(|test| filter.is_empty() || filter.iter().any(|word| test.is_meant(word)));
     anyhow::ensure!(!tests.is_empty(), "no test's name holds {}", filter.join(" or "));
     if list {
@@ -319,7 +321,7 @@ mod tests {
     fn other_software_is_tested_only_where_it_is_meant() {
         use clap::Parser;
         let cli = crate::cli::Cli::parse_from(["lab", "test"]);
-        let tests = all(&cli.common);
+        let tests = all(&cli.common, true);
         let find = |name: &str| tests.iter().find(|test| test.name == name).unwrap();
         let (usual, other) = (find("drivers/kernel log"), find("versions/Linux 6.12/drivers/kernel log"));
         assert!(usual.is_meant("drivers") && !other.is_meant("drivers"));
@@ -333,7 +335,7 @@ mod tests {
     fn names_are_unique() {
         use clap::Parser;
         let cli = crate::cli::Cli::parse_from(["lab", "setup"]);
-        let mut names: Vec<String> = all(&cli.common).into_iter().map(|test| test.name).collect();
+        let mut names: Vec<String> = all(&cli.common, true).into_iter().map(|test| test.name).collect();
         let count = names.len();
         names.sort();
         names.dedup();
