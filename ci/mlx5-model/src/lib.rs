@@ -16,7 +16,7 @@
 //! - Nothing that a guest writes can make the model panic, loop without end, or allocate or log without bound.
 //! - A guest's memory is only ever copied, never lent.
 //! - Objects of one guest are out of reach of another's commands and doorbells; only the wire
-//!   ([`datapath::responder`], [`datapath::datagram`]) leads from one to the other.
+//!   ([`datapath::responder`], [`datapath::transmission`], [`datapath::datagram`]) leads from one to the other.
 
 pub mod bits;
 pub mod buffer;
