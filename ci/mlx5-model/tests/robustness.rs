@@ -9,6 +9,7 @@ use mlx5_model::{
     command::opcode::Opcode,
     fields::{command_in, command_out},
     hw::QpState,
+    wire::LinkFaults,
 };
 
 /// A small generator, so that a failing seed can be run again.
@@ -163,6 +164,10 @@ fn noise_neither_panics_nor_hangs() {
     let seeds = std::env::var("MLX5_MODEL_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(60u64);
     for seed in 1..=seeds {
         let (mut rig, mine, theirs) = lively("noise");
+        if seed % 2 == 0 {
+            let faults = LinkFaults { loss: 0.1, duplicate: 0.1, reorder: 0.1, ..LinkFaults::default() };
+            rig.device.set_link_faults(None, None, faults, Some(seed)).unwrap();
+        }
         let mut noise = Noise(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         for _ in 0..400 {
             match noise.below(8) {

@@ -18,6 +18,11 @@ use crate::pair::Ready;
 
 /// The programs of others that run across two guests, by their names among the tools.
 const ACROSS: [&str; 3] = ["ibv_xsrq_pingpong", "ib_send_lat", "rdma_xserver and rdma_xclient"];
+/// Those that run across two guests on a bad wire as well; the connection manager is not among them, since it gives
+/// up by itself when too many of its datagrams are lost.
+const ACROSS_BADLY: [&str; 3] = ["ib_send_bw", "ib_write_bw", "ib_read_bw"];
+/// The bad wire: each lost end of a message costs a time-out of a quarter of a second.
+const BAD: f64 = 0.01;
 /// The port of perftest's programs.
 const PORT: u16 = 18515;
 /// Messages from each node to each.
@@ -41,6 +46,15 @@ pub fn tests(device: Device) -> Vec<Test> {
     }
     tests.push(Test::fabric("two nodes: xrc_send_lat", 2, 150, |lab, scene| {
         and_nothing_held(lab, |lab| crate_tests::send_lat(lab, scene))
+    }));
+    for tool in tools::all(device).into_iter().filter(|tool| ACROSS_BADLY.contains(&tool.name)) {
+        let name = format!("two nodes, a bad wire: {}", tool.name);
+        tests.push(Test::fabric(&name, 2, 240, move |lab, scene| {
+            and_nothing_held(lab, |lab| on_a_bad_wire(lab, |lab| tools::run(lab, scene, &tool)))
+        }));
+    }
+    tests.push(Test::fabric("two nodes, a bad wire: xrc_send_lat", 2, 240, |lab, scene| {
+        and_nothing_held(lab, |lab| on_a_bad_wire(lab, |lab| crate_tests::send_lat(lab, scene)))
     }));
     tests.push(Test::fabric("two nodes: one is frozen and thaws", 2, 240, |lab, scene| {
         and_nothing_held(lab, |lab| frozen(lab, scene))
@@ -86,6 +100,28 @@ fn and_nothing_held(lab: &mut Lab, work: impl FnOnce(&mut Lab) -> Result<Tally>)
     let before = (1..=lab.count()).map(|node| Ok((node, held(lab, node)?))).collect::<Result<Vec<_>>>()?;
     let tally = work(lab)?;
     settled(lab, &before)?;
+    Ok(tally)
+}
+
+/// How often this happened to packets so far, on all nodes together.
+fn packets(lab: &Lab, what: &str) -> Result<u64> {
+    let of_node = |node| -> Result<u64> {
+        report(lab, node)?[what].as_u64().with_context(|| format!("the model's report has no {what}"))
+    };
+    (1..=lab.count()).map(of_node).sum()
+}
+
+/// Does `work` on a wire that loses, doubles and reorders packets, and requires that it did.
+fn on_a_bad_wire(lab: &mut Lab, work: impl FnOnce(&mut Lab) -> Result<Tally>) -> Result<Tally> {
+    let signs = ["packets_lost", "packets_duplicated", "packets_reordered", "packets_retransmitted"];
+    let before = signs.map(|sign| packets(lab, sign));
+    lab.ask(&json!({"do": "link", "loss": BAD, "duplicate": BAD, "reorder": BAD, "seed": 1}))?;
+    let tally = work(lab);
+    lab.ask(&json!({"do": "link"}))?;
+    let tally = tally?;
+    for (sign, before) in signs.into_iter().zip(before) {
+        ensure!(packets(lab, sign)? > before?, "{sign}: none");
+    }
     Ok(tally)
 }
 
