@@ -1,19 +1,11 @@
 //! Queue pairs: what they are made of, and the numbers that the data path uses.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    time::Instant,
-};
+use std::{collections::HashSet, time::Instant};
 
 use crate::{
     buffer::QueueBuffer,
     command::status::{Refusal, Syndrome},
-    datapath::{
-        packet::ATOMIC_BYTES,
-        receive::{Incoming, Taken},
-        sending::Sending,
-        wqe::Piece,
-    },
+    datapath::{receive::Answering, sending::Sending},
     fields::qpc,
     hw::{QpState, ReceiveQueueType, SEND_BLOCK_BYTES, Service},
     mkey::Accessor,
@@ -85,48 +77,6 @@ pub struct Repeating {
     pub silent_since: Option<Instant>,
     /// Nothing is sent before this.
     pub wake: Option<Instant>,
-}
-
-/// What a QP remembers of the requests that it answers.
-#[derive(Debug, Default)]
-pub struct Answering {
-    /// The message that has begun and not ended.
-    pub incoming: Option<Box<Incoming>>,
-    /// A receive that was taken for a message of which something is lost: it is for the next one. Only unreliable
-    /// connections have it.
-    pub spare: Option<(Taken, Vec<Piece>)>,
-    /// The requester was told once what is missing, or that it must wait; what follows meanwhile is dropped.
-    pub told: bool,
-    /// Sequence numbers and results of the last atomics, oldest first, to answer them again.
-    atomics: VecDeque<(u32, [u8; ATOMIC_BYTES])>,
-}
-
-impl Answering {
-    /// The rest of the message that has begun is lost; its receive is not.
-    pub fn abandon(&mut self) {
-        if let Some(Incoming { taken: Some(taken), pieces, .. }) = self.incoming.take().map(|i| *i) {
-            self.spare = Some((taken, pieces));
-        }
-    }
-
-    /// Gives the receive up that a message has half filled.
-    pub fn break_off(&mut self) -> Option<Taken> {
-        self.abandon();
-        self.spare.take().map(|(taken, _)| taken)
-    }
-
-    /// Remembers the result of an atomic, and forgets the oldest if there are more than `most`.
-    pub fn remember(&mut self, psn: u32, found: [u8; ATOMIC_BYTES], most: usize) {
-        while self.atomics.len() >= most.max(1) {
-            self.atomics.pop_front();
-        }
-        self.atomics.push_back((psn, found));
-    }
-
-    /// The result of the atomic with that number.
-    pub fn remembered(&self, psn: u32) -> Option<[u8; ATOMIC_BYTES]> {
-        self.atomics.iter().rev().find(|(n, _)| *n == psn).map(|(_, found)| *found)
-    }
 }
 
 /// A queue pair.

@@ -1,4 +1,7 @@
-//! Taking a receive: from the QP's own queue, a shared one, or the one that a request names.
+//! Taking a receive: from the QP's own queue, a shared one, or the one that a request names; and what a responder
+//! keeps of messages that have begun.
+
+use std::collections::VecDeque;
 
 use crate::{
     cq::{Completion, CompletionQueue},
@@ -11,7 +14,10 @@ use crate::{
     srq::SrqKind,
 };
 
-use super::wqe::{Piece, parse_scatter};
+use super::{
+    packet::ATOMIC_BYTES,
+    wqe::{Piece, parse_scatter},
+};
 
 /// A message of which a part has come.
 #[derive(Debug)]
@@ -30,6 +36,48 @@ pub struct Incoming {
     pub taken: Option<Taken>,
     /// Where it goes to.
     pub pieces: Vec<Piece>,
+}
+
+/// What a QP remembers of the requests that it answers.
+#[derive(Debug, Default)]
+pub struct Answering {
+    /// The message that has begun and not ended.
+    pub incoming: Option<Box<Incoming>>,
+    /// A receive that was taken for a message of which something is lost: it is for the next one. Only unreliable
+    /// connections have it.
+    pub spare: Option<(Taken, Vec<Piece>)>,
+    /// The requester was told once what is missing, or that it must wait; what follows meanwhile is dropped.
+    pub told: bool,
+    /// Sequence numbers and results of the last atomics, oldest first, to answer them again.
+    atomics: VecDeque<(u32, [u8; ATOMIC_BYTES])>,
+}
+
+impl Answering {
+    /// The rest of the message that has begun is lost; its receive is not.
+    pub fn abandon(&mut self) {
+        if let Some(Incoming { taken: Some(taken), pieces, .. }) = self.incoming.take().map(|i| *i) {
+            self.spare = Some((taken, pieces));
+        }
+    }
+
+    /// Gives the receive up that a message has half filled.
+    pub fn break_off(&mut self) -> Option<Taken> {
+        self.abandon();
+        self.spare.take().map(|(taken, _)| taken)
+    }
+
+    /// Remembers the result of an atomic, and forgets the oldest if there are more than `most`.
+    pub fn remember(&mut self, psn: u32, found: [u8; ATOMIC_BYTES], most: usize) {
+        while self.atomics.len() >= most.max(1) {
+            self.atomics.pop_front();
+        }
+        self.atomics.push_back((psn, found));
+    }
+
+    /// The result of the atomic with that number.
+    pub fn remembered(&self, psn: u32) -> Option<[u8; ATOMIC_BYTES]> {
+        self.atomics.iter().rev().find(|(n, _)| *n == psn).map(|(_, found)| *found)
+    }
 }
 
 /// The receive in hand; reused for all.
