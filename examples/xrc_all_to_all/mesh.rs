@@ -110,11 +110,17 @@ impl Mesh {
         for _ in node..nodes {
             let mut peer = Peer::accept(listener)?;
             peer.patience = patience;
-            let there = Card::from_bytes(&peer.receive_endpoint()?, (nodes, size))?;
-            let expected = node < there.node && there.node <= nodes;
-            if !expected || theirs[there.node as usize - 1].is_some() {
-                return Err(format!("node {} calls, and is no node that has yet to call", there.node).into());
-            }
+            let said = peer.receive_endpoint()?;
+            let there = Card::from_bytes(&said, (nodes, size)).and_then(|there| {
+                let expected = node < there.node && there.node <= nodes;
+                if !expected || theirs[there.node as usize - 1].is_some() {
+                    let caller = there.node;
+                    return Err(format!("node {caller} calls, and is no node that has yet to call").into());
+                }
+                Ok(there)
+            });
+            // Who calls hears why it is refused.
+            let there = there.inspect_err(|reason| peer.give_up(&reason.to_string()))?;
             theirs[there.node as usize - 1] = Some(there.endpoint);
             peer.send_endpoint(&card(there.node))?;
             self.peers.push((there.node, peer));
