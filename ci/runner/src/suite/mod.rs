@@ -1,6 +1,7 @@
 //! `ci/lab test`: what needs no device runs on the host, everything else in guests that have one.
 
 mod absent;
+mod baseline;
 mod boots;
 mod causes;
 mod crate_tests;
@@ -306,7 +307,7 @@ fn perform_in(lab: &mut Lab, tests: &[&Test], record: &mut Record) -> Result<i32
         if let Work::Guests(_, work) = &test.work {
             match lab.check() {
                 Err(gone) => record.without_guest(test, gone.context("not run"))?,
-                Ok(()) => record.perform(test, |scene| work(lab, scene))?,
+                Ok(()) => record.perform(test, |scene| baseline::kept(lab, |lab| work(lab, scene)))?,
             }
         }
     }
