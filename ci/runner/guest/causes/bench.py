@@ -80,7 +80,7 @@ class Row:
             return []
         found = []
         for part in cell.split(', '):
-            match = re.fullmatch(r'(sender|receiver) ([A-Z_]+)(?: \(([A-Z, ]+)\))?', part)
+            match = re.fullmatch(r'(sender|receiver|node) ([A-Z_]+)(?: \(([A-Z, ]+)\))?', part)
             if not match:
                 raise AssertionError(f'{TABLE.name} has the events {cell!r}, of which {part!r} makes no sense')
             if match[3] is None or service in match[3].split(', '):

@@ -9,7 +9,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::{Scene, Tally, Test, unittest};
 use crate::console;
-use crate::lab::{Ending, Lab};
+use crate::lab::{Ending, Lab, with_guests_in};
+use crate::paths::RunDir;
 
 /// Where the tests and the table are in the project.
 const TESTS: &str = "ci/runner/guest/causes";
@@ -20,7 +21,9 @@ const COMMON: &str = "bench.py";
 const PYTHON: &str = "/usr/bin/python3";
 
 /// The files of tests, each of them a test of the suite.
-const MODULES: &[&str] = &["keys", "lengths", "srqs", "peers", "queues", "library", "events"];
+const MODULES: &[&str] = &["keys", "lengths", "srqs", "peers", "queues", "library", "events", "ports"];
+/// The one whose device fails, which has a guest of its own.
+const FATAL: &str = "fatal";
 
 pub fn tests() -> Vec<Test> {
     let table = Test::host("causes are listed", 60, |scene| listed(&scene.paths.project));
@@ -28,7 +31,21 @@ pub fn tests() -> Vec<Test> {
         let module = *module;
         Test::guest(&format!("causes/{module}"), 300, move |lab, scene| run(lab, scene, module))
     };
-    std::iter::once(table).chain(MODULES.iter().map(each)).collect()
+    let fatal = Test::boots("device fatal", 300, fatal);
+    [table, fatal].into_iter().chain(MODULES.iter().map(each)).collect()
+}
+
+/// A guest whose device fails once, and works again.
+fn fatal(scene: &Scene) -> Result<Tally> {
+    let common = scene.common;
+    let ground = crate::host::prepare(scene.paths, &common.versions(), common.accel)?;
+    let run_dir = RunDir::create(scene.paths)?;
+    let mut tally = Err(anyhow::anyhow!("not run"));
+    with_guests_in(scene.paths, common, 1, ground, run_dir, &[], |lab| {
+        tally = run(lab, scene, FATAL);
+        Ok(0)
+    })?;
+    tally
 }
 
 fn run(lab: &mut Lab, scene: &Scene, module: &str) -> Result<Tally> {
@@ -57,7 +74,7 @@ fn listed(project: &Path) -> Result<Tally> {
     ensure!(!rows.is_empty(), "{TABLE} names no test");
     for test in &tests {
         let module = test.split('.').next().unwrap_or_default();
-        ensure!(MODULES.contains(&module), "{TESTS}/{module}.py is not run");
+        ensure!(module == FATAL || MODULES.contains(&module), "{TESTS}/{module}.py is not run");
     }
     Ok(Tally::ONE)
 }
