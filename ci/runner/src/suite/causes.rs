@@ -21,7 +21,7 @@ const COMMON: &str = "bench.py";
 const PYTHON: &str = "/usr/bin/python3";
 
 /// The files of tests, each of them a test of the suite.
-const MODULES: &[&str] = &["keys", "lengths", "srqs", "peers", "queues", "library", "events", "ports"];
+const MODULES: &[&str] = &["keys", "lengths", "srqs", "peers", "queues", "library", "events", "ports", "faults"];
 /// The one whose device fails, which has a guest of its own.
 const FATAL: &str = "fatal";
 
@@ -29,7 +29,7 @@ pub fn tests() -> Vec<Test> {
     let table = Test::host("causes are listed", 60, |scene| listed(&scene.paths.project));
     let each = |module: &&'static str| {
         let module = *module;
-        Test::guest(&format!("causes/{module}"), 300, move |lab, scene| run(lab, scene, module))
+        Test::guest(&format!("causes/{module}"), 600, move |lab, scene| run(lab, scene, module))
     };
     let fatal = Test::boots("device fatal", 300, fatal);
     [table, fatal].into_iter().chain(MODULES.iter().map(each)).collect()
