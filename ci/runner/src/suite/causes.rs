@@ -21,7 +21,8 @@ const COMMON: &str = "bench.py";
 const PYTHON: &str = "/usr/bin/python3";
 
 /// The files of tests, each of them a test of the suite.
-const MODULES: &[&str] = &["keys", "lengths", "srqs", "peers", "queues", "library", "events", "ports", "faults"];
+const MODULES: &[&str] =
+    &["keys", "lengths", "srqs", "peers", "queues", "library", "events", "ports", "faults"];
 /// The one whose device fails, which has a guest of its own.
 const FATAL: &str = "fatal";
 
