@@ -34,10 +34,15 @@ fn others(common: &Common) -> Vec<Other> {
 const TOOLS: [&str; 4] =
     ["tools/ibv_devinfo", "tools/ibv_xsrq_pingpong", "tools/ib_send_lat", "tools/ib_atomic_bw"];
 
-fn choice(device: Device) -> Vec<Test> {
+/// All of rdma-core's own tests: minutes, and what may skip is listed for the oldest rdma-core's. So they run under
+/// each kernel and not under each rdma-core.
+const WHOLE: &str = "pyverbs/whole";
+
+fn choice(device: Device, versions: &Versions) -> Vec<Test> {
     let mut tests = vec![Test::guest("software", 60, software)];
     tests.extend(tools::tests(device).into_iter().filter(|test| TOOLS.contains(&test.name.as_str())));
-    tests.extend(pyverbs::tests());
+    let own = versions.rdma_core == rdma_core::Wish::Own;
+    tests.extend(pyverbs::tests().into_iter().filter(|test| own || test.name != WHOLE));
     tests.extend(crate_tests::tests());
     tests.extend(drivers::tests());
     tests
@@ -89,7 +94,9 @@ fn mapped<'a>(maps: &'a str, library: &str) -> Vec<&'a str> {
 }
 
 pub fn tests(common: &Common) -> Vec<Test> {
-    let of = |other: Other| choice(common.device).into_iter().map(move |test| test.on(other.clone()));
+    let of = |other: Other| {
+        choice(common.device, &other.versions).into_iter().map(move |test| test.on(other.clone()))
+    };
     others(common).into_iter().flat_map(of).collect()
 }
 
