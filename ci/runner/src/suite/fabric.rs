@@ -61,6 +61,17 @@ pub fn tests(device: Device) -> Vec<Test> {
     }));
     // The last on these two, since one of them does not come back.
     tests.push(Test::fabric("two nodes: one is killed", 2, 240, killed));
+    tests.push(Test::fabric("eight nodes: xrc_all_to_all", MOST_NODES, 300, |lab, scene| {
+        and_nothing_held(lab, |lab| all_to_all(lab, scene))
+    }));
+    tests.push(Test::fabric("eight nodes: xrc_all_to_all on a bad wire", MOST_NODES, 300, |lab, scene| {
+        and_nothing_held(lab, |lab| {
+            lab.ask(&json!({"do": "link", "loss": 0.05, "duplicate": 0.05, "reorder": 0.05, "seed": 1}))?;
+            let outcome = all_to_all(lab, scene);
+            lab.ask(&json!({"do": "link"}))?;
+            outcome
+        })
+    }));
     tests.push(Test::fabric("eight nodes: ib_send_bw from each to each", MOST_NODES, 600, |lab, scene| {
         and_nothing_held(lab, |lab| each_to_each(lab, scene))
     }));
@@ -215,6 +226,30 @@ fn killed(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
     let nothing = gone["held"]["counts"].as_object().is_some_and(serde_json::Map::is_empty);
     ensure!(nothing && gone["held"]["pages"] == 0, "it is said to hold {:#}", gone["held"]);
     Ok(Tally::ONE)
+}
+
+/// One message from each node to each, itself included; the program checks every one of them.
+fn all_to_all(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
+    let count = lab.count();
+    let program = scene.paths.built("examples").join("xrc_all_to_all").into_os_string();
+    let name = |node: u8| format!("node-{node}");
+    let mut jobs = Vec::new();
+    for node in 1..=count {
+        let argv = vec![program.clone(), "-d".into(), lab.device.verbs_name().into()];
+        let log = scene.log(&name(node))?;
+        let job = lab.start_on(node, argv, Box::new(log.try_clone()?), Box::new(log))?;
+        job.end_input()?;
+        jobs.push(job);
+    }
+    let endings = lab.wait_all(&jobs, Some(scene.limit))?;
+    for (node, ending) in (1..).zip(endings) {
+        let said = scene.text(&name(node));
+        let done = format!("node {node} of {count}: {count} sent, {count} received, all as they should be");
+        ensure!(ending == Ending::Exited(0) && said.contains(&done), "node {node}: {ending:?}\n{said}");
+        let from = |peer: u8| said.matches(&format!("from node {peer}: ")).count();
+        ensure!((1..=count).all(|peer| from(peer) == 1), "node {node} did not hear of each once:\n{said}");
+    }
+    Ok(Tally { passed: u32::from(count) * u32::from(count), ..Tally::default() })
 }
 
 /// ib_send_bw over XRC between all ordered pairs of nodes. In each round every node serves one peer and is the client
