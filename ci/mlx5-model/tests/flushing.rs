@@ -67,12 +67,15 @@ fn done(rig: &Rig, qp: &Queue) -> u16 {
     rig.device.objects.qps.get(qp.number).unwrap().send.as_ref().unwrap().next
 }
 
-/// Opcode, syndrome and counter of all completions of a CQ.
+/// Opcode, syndrome and counter of all completions of a CQ. Where there is no error, its place is the time's.
 fn completions(rig: &mut Rig, cq: &Queue) -> Vec<(u64, u64, u64)> {
     let out = rig.command(0, Opcode::QUERY_CQ, cq.number, &[], 272);
     (0..cqc::PRODUCER_COUNTER.get(&out[16..]))
         .map(|n| rig.completion(0, cq, n))
-        .map(|c| (cqe::OPCODE.get(&c), cqe::SYNDROME.get(&c), cqe::WQE_COUNTER.get(&c)))
+        .map(|c| {
+            let error = cqe::OPCODE.get(&c) >= CompletionOpcode::RequesterError as u64;
+            (cqe::OPCODE.get(&c), if error { cqe::SYNDROME.get(&c) } else { 0 }, cqe::WQE_COUNTER.get(&c))
+        })
         .collect()
 }
 
