@@ -27,7 +27,10 @@ const MODULES: &[&str] =
 const FATAL: &str = "fatal";
 
 pub fn tests() -> Vec<Test> {
-    let table = Test::host("causes are listed", 60, |scene| listed(&scene.paths.project));
+    let table = Test::host("causes are listed", 60, |scene| {
+        let names: Vec<String> = super::all(scene.common, false).into_iter().map(|test| test.name).collect();
+        listed(&scene.paths.project, &names)
+    });
     let each = |module: &&'static str| {
         let module = *module;
         Test::guest(&format!("causes/{module}"), 600, move |lab, scene| run(lab, scene, module))
@@ -57,20 +60,21 @@ fn run(lab: &mut Lab, scene: &Scene, module: &str) -> Result<Tally> {
     job.end_input()?;
     let ending = lab.wait(&job, Some(scene.limit))?;
     let tail = console::tail(&scene.dir.join("err"), 25)?;
-    let tally = unittest::read(&scene.text("err"), module, |_| false)
-        .with_context(|| format!("{ending:?}\n{tail}"))?;
+    let tally = unittest::read(&scene.text("err")).with_context(|| format!("{ending:?}\n{tail}"))?;
     ensure!(ending == Ending::Exited(0) || tally.failed > 0, "{ending:?}\n{tail}");
     Ok(tally)
 }
 
-/// Every test has its row in the table, every row its test, and every file of tests is run.
-fn listed(project: &Path) -> Result<Tally> {
+/// Every test has its row in the table, every row its test here or in the suite, and every file of tests is run.
+fn listed(project: &Path, suite: &[String]) -> Result<Tally> {
     let tests = written(&project.join(TESTS))?;
     let table = fs::read_to_string(project.join(TABLE)).context(TABLE)?;
-    let rows = named(&table);
+    let (others, rows): (BTreeSet<_>, BTreeSet<_>) =
+        named(&table).into_iter().partition(|test| test.contains('/'));
     let missing: Vec<_> = tests.difference(&rows).cloned().collect();
     ensure!(missing.is_empty(), "{TABLE} has no row for {}", missing.join(", "));
-    let invented: Vec<_> = rows.difference(&tests).cloned().collect();
+    let unknown = others.into_iter().filter(|test| !suite.contains(test));
+    let invented: Vec<_> = rows.difference(&tests).cloned().chain(unknown).collect();
     ensure!(invented.is_empty(), "{TABLE} names tests that do not exist: {}", invented.join(", "));
     ensure!(!rows.is_empty(), "{TABLE} names no test");
     for test in &tests {
@@ -98,12 +102,12 @@ fn written(folder: &Path) -> Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// The tests that the table's last column names: code, with a dot in it.
+/// The tests that the table's last column names: code, with a dot in it; with a slash if it is the suite's.
 fn named(table: &str) -> BTreeSet<String> {
     let cells =
         table.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.rsplit(" | ").next());
     let tests = cells.filter_map(|cell| cell.strip_prefix('`')?.strip_suffix('`'));
-    tests.filter(|test| test.contains('.')).map(str::to_owned).collect()
+    tests.filter(|test| test.contains(['.', '/'])).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -118,7 +122,7 @@ mod tests {
         fs::write(dir.path().join(TESTS).join("keys.py"), tests)?;
         fs::write(dir.path().join(TESTS).join(COMMON), "def test_none(self):\n")?;
         fs::write(dir.path().join(TABLE), table)?;
-        listed(dir.path())
+        listed(dir.path(), &["boots/b".to_owned()])
     }
 
     #[test]
@@ -127,12 +131,17 @@ mod tests {
         assert!(tree(test, "| cause | test |\n|---|---|\n| x | `keys.a` |\n").is_ok());
         assert!(tree(test, "| x | `keys.b` |\n").is_err());
         assert!(tree(test, "| x | `keys.a` |\n| x | `keys.b` |\n").is_err());
+        assert!(tree(test, "| x | `keys.a` |\n| x | `boots/b` |\n").is_ok());
+        assert!(tree(test, "| x | `keys.a` |\n| x | `boots/c` |\n").is_err());
         assert!(tree(test, "").is_err());
         assert!(tree("", "").is_err());
     }
 
     #[test]
     fn the_projects_own_are_complete() {
-        listed(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))).unwrap();
+        use clap::Parser;
+        let cli = crate::cli::Cli::parse_from(["lab", "test"]);
+        let names: Vec<String> = super::super::all(&cli.common, false).into_iter().map(|t| t.name).collect();
+        listed(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")), &names).unwrap();
     }
 }
