@@ -18,6 +18,8 @@ use mlx5_model::{
 /// Places for messages, as many as the SRQ has entries, and their size.
 const SLOTS: u32 = 8;
 const SLOT_BYTES: u64 = 16 << 10;
+/// What a receive takes at most: behind the last one lies the counter of the atomics.
+const RECEIVE_BYTES: u64 = SLOT_BYTES - 8;
 /// Entries of the completion queues.
 const LOG_CQ: u64 = 6;
 const OPERATIONS: usize = 60;
@@ -131,7 +133,7 @@ impl World {
             (WqeOpcode::FetchAdd, _) => 8,
             (_, 0) => self.rng.usize(0..4),
             (_, 1) => self.rng.usize(0..600),
-            _ => self.rng.usize(0..SLOT_BYTES as usize),
+            _ => self.rng.usize(0..=RECEIVE_BYTES as usize),
         };
         let bytes: Vec<u8> = (0..length).map(|_| self.rng.u8(..)).collect();
         let slot_number = n as u64 % u64::from(SLOTS);
@@ -161,8 +163,7 @@ impl World {
         let n = self.posted[srq];
         if n - self.taken[srq] < SLOTS - 1 {
             let to = self.receive_slot(srq, n);
-            // The counter is at the end of the last one.
-            self.rig.post_receive(1, &self.srqs[srq], n, to, SLOT_BYTES as u32 - 8);
+            self.rig.post_receive(1, &self.srqs[srq], n, to, RECEIVE_BYTES as u32);
             self.posted[srq] += 1;
         }
     }
