@@ -310,6 +310,8 @@ class Case(unittest.TestCase):
         self.node = Node()
 
     def tearDown(self):
+        # What comes besides what the test looked at is in no row.
+        self.assertIsNone(self.node.events.get(0), 'an event more than the row has')
         # Objects refer to each other; pyverbs closes what is in a context with the context, in the right order.
         self.node.context.close()
 
@@ -331,7 +333,8 @@ class Case(unittest.TestCase):
             event = self.node.events.get(PATIENCE if len(found) < count else QUIET)
             if event is None:
                 return found
-            found.append((pair.numbers.get(event[1], f'{event[1]:#x}'), event[0]))
+            of_node = event[0].startswith(('PORT', 'DEVICE'))
+            found.append(('node' if of_node else pair.numbers.get(event[1], f'{event[1]:#x}'), event[0]))
 
     def check(self, pair, request, receives=(101, 102, 103), receive_options=None):
         """Posts the request with three good ones behind it, and compares what both ends see with the row."""

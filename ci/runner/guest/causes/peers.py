@@ -31,6 +31,7 @@ class Gone:
         self.assertGreaterEqual(took, least, 'it gave up too soon')
         self.assertLessEqual(took, least * STRETCH + SLACK, 'it gave up too late')
         self.assertEqual(pair.received(1, QUIET), [], 'something was received')
+        self.assertEqual(self.events(pair, len(row.events)), row.events)
         return took
 
     def test_receiver_destroyed(self):

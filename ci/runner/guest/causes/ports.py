@@ -21,6 +21,8 @@ class Ports(Case):
         while not all(self.carrier(path) for path in glob.glob('/sys/class/net/ib*/carrier')):
             self.assertLess(time.monotonic(), until, 'IPoIB did not come back')
             time.sleep(0.05)
+        while self.node.events.get(QUIET):
+            pass
         super().tearDown()
 
     @staticmethod
@@ -60,6 +62,7 @@ class Traffic:
         least = 2 * TIMEOUT_UNIT * 2 ** 14
         self.assertGreaterEqual(took, least)
         self.assertLessEqual(took, least * STRETCH + SLACK)
+        self.assertEqual(self.events(pair, len(row.events)), row.events)
 
     def test_port_back_in_time(self):
         row = self.row
@@ -75,6 +78,7 @@ class Traffic:
         pair.post(*(pair.request(wr_id) for wr_id in (9, 10, 11, 12)))
         self.assertEqual([(wc.wr_id, seen(wc)) for wc in pair.sent(8)], [(n, row.sender) for n in range(5, 13)])
         self.check_receiver(pair, row, range(101, 113))
+        self.assertEqual(self.events(pair, len(row.events)), row.events)
 
 
 class Rc(Traffic, Ports):
