@@ -9,13 +9,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Tally;
-use crate::lab::{Ending, Lab};
+use crate::lab::Lab;
 
 /// How long the drivers may take to give back what an ended program held.
 const SETTLE: Duration = Duration::from_secs(30);
-const REGISTER: &str = include_str!("../../guest/register.py");
-/// How long it may take to register memory.
-const LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
 /// Keys that nobody can use: the driver keeps them for the next registrations. It gives them back when it leaves.
@@ -29,18 +26,6 @@ struct Held {
     objects: BTreeMap<String, Vec<u32>>,
     /// All of each kind.
     counts: BTreeMap<String, u64>,
-}
-
-/// Lets each guest's driver make what it makes for itself when memory is registered first, as later kernels' do.
-pub fn settle(lab: &mut Lab) -> Result<()> {
-    for node in 1..=lab.count() {
-        let argv = ["/usr/bin/python3", "-c", REGISTER].map(Into::into).into();
-        let job = lab.start_on(node, argv, Box::new(std::io::sink()), Box::new(std::io::sink()))?;
-        job.end_input()?;
-        let ending = lab.wait(&job, Some(LIMIT))?;
-        ensure!(ending == Ending::Exited(0), "node {node} cannot register memory: {ending:?}");
-    }
-    Ok(())
 }
 
 /// Does the work and requires that no object is left that was not there before.

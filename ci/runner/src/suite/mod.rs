@@ -303,7 +303,6 @@ fn share(
 
 /// All tests of one boot. A guest that is gone fails those that are left, each by name.
 fn perform_in(lab: &mut Lab, tests: &[&Test], record: &mut Record) -> Result<i32> {
-    baseline::settle(lab)?;
     for test in tests {
         if let Work::Guests(_, work) = &test.work {
             match lab.check() {
