@@ -3,7 +3,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -63,9 +64,18 @@ fn ask_run(run: &Path, request: &Value) -> Result<Value> {
 
 /// Asks by way of a guest's port, which one process at a time can open.
 fn ask_port(path: &Path, request: &Value, tag: &Value) -> Result<Value> {
-    let mut port = open(path)?;
-    port.write_all(format!("{request}\n").as_bytes()).with_context(|| path.display().to_string())?;
-    let mut answers = BufReader::new(Patient { port: &port, until: Instant::now() + PATIENCE });
+    let port = open(path)?;
+    // Whoever had the port before may have left the beginning of a line, and so many answers unread that the lab takes
+    // nothing more until they are: so the request begins a line, and goes out while answers come in.
+    let (mut writer, line) = (port.try_clone()?, format!("\n{request}\n"));
+    let (failed, failure) = mpsc::channel();
+    thread::spawn(move || {
+        if let Err(error) = writer.write_all(line.as_bytes()) {
+            let _ = failed.send(error);
+        }
+    });
+    let until = Instant::now() + PATIENCE;
+    let mut answers = BufReader::new(Patient { port: &port, until, failure });
     loop {
         let mut answer = Vec::new();
         answers.read_until(b'\n', &mut answer).context("waiting for the answer")?;
@@ -97,6 +107,8 @@ fn open(path: &Path) -> Result<File> {
 struct Patient<'a> {
     port: &'a File,
     until: Instant,
+    /// Why the request could not be sent.
+    failure: Receiver<io::Error>,
 }
 
 impl Read for Patient<'_> {
@@ -104,6 +116,9 @@ impl Read for Patient<'_> {
         loop {
             if signals::pending().is_some() {
                 return Err(io::Error::other("interrupted"));
+            }
+            if let Ok(error) = self.failure.try_recv() {
+                return Err(error);
             }
             if Instant::now() >= self.until {
                 return Err(io::ErrorKind::TimedOut.into());
