@@ -17,12 +17,16 @@ use super::{Scene, Tally, Test};
 use crate::proc::Process;
 use crate::suite::tree;
 
+/// How long a run may take to end when it must.
+const STOP: Duration = Duration::from_secs(15);
+
 pub fn tests() -> Vec<Test> {
     vec![
         Test::boots("complaint and dead model", 240, complaint_and_dead_model),
         Test::boots("clone under tmp and Ctrl-C", 300, clone_and_interrupt),
         Test::boots("two nodes: marked output, statuses, one killed", 480, two_nodes),
         Test::boots("two nodes: one dies, time limit", 480, two_nodes_end),
+        Test::boots("two nodes: Ctrl-C, the lab killed", 480, two_nodes_stopped),
     ]
 }
 
@@ -267,5 +271,39 @@ fn two_nodes_end(scene: &Scene) -> Result<Tally> {
     ensure!(status.code() == Some(124), "at the time limit: {status}: {}", late.err());
     ensure!(late.out() == "node 2: done\n", "output: {:?}", late.out());
     ensure!(late.err().contains("node 1: time limit, node 2: 5\n"), "standard error: {}", late.err());
+    Ok(Tally { passed: 2, ..Tally::default() })
+}
+
+/// Nothing outlives the lab: told to stop it ends all, and killed it takes all along.
+fn two_nodes_stopped(scene: &Scene) -> Result<Tally> {
+    let sleeps = "echo up; sleep 600";
+    let mut runs = two_runs(scene, [("interrupted", &[], b"", sleeps), ("killed", &[], b"", sleeps)])?;
+    for run in &mut runs {
+        run.await_line("node 1: up")?;
+        run.await_line("node 2: up")?;
+    }
+    let [mut interrupted, mut killed] = runs;
+    let (told, orphans) = (interrupted.children()?, killed.children()?);
+    for children in [&told, &orphans] {
+        // QEMU may be started by way of its own dynamic linker, and be called like that.
+        let models = children.iter().filter(|(_, name)| name.starts_with("mlx5-model")).count();
+        ensure!((children.len(), models) == (3, 1), "two QEMUs and the model should run: {children:?}");
+    }
+
+    let began = Instant::now();
+    kill_process(interrupted.process.pid(), Signal::INT)?;
+    let status = interrupted.status(STOP)?;
+    ensure!(status.code() == Some(130), "after Ctrl-C the run ended so: {status} {:?}", status.signal());
+    ensure!(told.iter().all(|(pid, _)| ended(*pid)), "after Ctrl-C processes are left: {told:?}");
+    crate::report::out!("         after Ctrl-C all ended within {:.1} s", began.elapsed().as_secs_f64());
+
+    kill_process(killed.process.pid(), Signal::KILL)?;
+    let status = killed.status(STOP)?;
+    ensure!(status.signal() == Some(9), "the lab that was killed ended so: {status}");
+    let until = Instant::now() + STOP;
+    while !orphans.iter().all(|(pid, _)| ended(*pid)) {
+        ensure!(Instant::now() < until, "the lab was killed, and processes are left: {orphans:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     Ok(Tally { passed: 2, ..Tally::default() })
 }
