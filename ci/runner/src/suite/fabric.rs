@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::tools::{self, words};
-use super::{Scene, Tally, Test, crate_tests};
+use super::{Scene, Tally, Test, crate_tests, hostile};
 use crate::console;
 use crate::device::{Device, MOST_NODES, Node};
 use crate::lab::{Ending, Lab};
@@ -23,6 +23,8 @@ const ACROSS: [&str; 3] = ["ibv_xsrq_pingpong", "ib_send_lat", "rdma_xserver and
 const ACROSS_BADLY: [&str; 3] = ["ib_send_bw", "ib_write_bw", "ib_read_bw"];
 /// The bad wire: each lost end of a message costs a time-out of a quarter of a second.
 const BAD: f64 = 0.01;
+/// The same where there are few packets, so that some are struck.
+const WORSE: f64 = 0.05;
 /// The port of perftest's programs.
 const PORT: u16 = 18515;
 /// Messages from each node to each.
@@ -50,27 +52,24 @@ pub fn tests(device: Device) -> Vec<Test> {
     for tool in tools::all(device).into_iter().filter(|tool| ACROSS_BADLY.contains(&tool.name)) {
         let name = format!("two nodes, a bad wire: {}", tool.name);
         tests.push(Test::fabric(&name, 2, 240, move |lab, scene| {
-            and_nothing_held(lab, |lab| on_a_bad_wire(lab, |lab| tools::run(lab, scene, &tool)))
+            and_nothing_held(lab, |lab| on_a_wire(lab, BAD, |lab| tools::run(lab, scene, &tool)))
         }));
     }
     tests.push(Test::fabric("two nodes, a bad wire: xrc_send_lat", 2, 240, |lab, scene| {
-        and_nothing_held(lab, |lab| on_a_bad_wire(lab, |lab| crate_tests::send_lat(lab, scene)))
+        and_nothing_held(lab, |lab| on_a_wire(lab, BAD, |lab| crate_tests::send_lat(lab, scene)))
     }));
     tests.push(Test::fabric("two nodes: one is frozen and thaws", 2, 240, |lab, scene| {
         and_nothing_held(lab, |lab| frozen(lab, scene))
     }));
+    // Then node 1 has no IPoIB any more.
+    tests.extend(hostile::tests());
     // The last on these two, since one of them does not come back.
     tests.push(Test::fabric("two nodes: one is killed", 2, 240, killed));
     tests.push(Test::fabric("eight nodes: xrc_all_to_all", MOST_NODES, 300, |lab, scene| {
         and_nothing_held(lab, |lab| all_to_all(lab, scene))
     }));
     tests.push(Test::fabric("eight nodes: xrc_all_to_all on a bad wire", MOST_NODES, 300, |lab, scene| {
-        and_nothing_held(lab, |lab| {
-            lab.ask(&json!({"do": "link", "loss": 0.05, "duplicate": 0.05, "reorder": 0.05, "seed": 1}))?;
-            let outcome = all_to_all(lab, scene);
-            lab.ask(&json!({"do": "link"}))?;
-            outcome
-        })
+        and_nothing_held(lab, |lab| on_a_wire(lab, WORSE, |lab| all_to_all(lab, scene)))
     }));
     tests.push(Test::fabric("eight nodes: ib_send_bw from each to each", MOST_NODES, 600, |lab, scene| {
         and_nothing_held(lab, |lab| each_to_each(lab, scene))
@@ -84,7 +83,7 @@ fn held(lab: &Lab, node: u8) -> Result<Value> {
 }
 
 /// What the model has to tell of a node.
-fn report(lab: &Lab, node: u8) -> Result<Value> {
+pub fn report(lab: &Lab, node: u8) -> Result<Value> {
     let report = lab.ask(&json!({"do": "report"}))?;
     let found = report["guests"].get(usize::from(node) - 1);
     found.cloned().with_context(|| format!("the model's report has no node {node}"))
@@ -122,11 +121,12 @@ fn packets(lab: &Lab, what: &str) -> Result<u64> {
     (1..=lab.count()).map(of_node).sum()
 }
 
-/// Does `work` on a wire that loses, doubles and reorders packets, and requires that it did.
-fn on_a_bad_wire(lab: &mut Lab, work: impl FnOnce(&mut Lab) -> Result<Tally>) -> Result<Tally> {
+/// Does `work` on a wire that loses, doubles and reorders packets, each with this probability, and requires that it
+/// did.
+fn on_a_wire(lab: &mut Lab, chance: f64, work: impl FnOnce(&mut Lab) -> Result<Tally>) -> Result<Tally> {
     let signs = ["packets_lost", "packets_duplicated", "packets_reordered", "packets_retransmitted"];
     let before = signs.map(|sign| packets(lab, sign));
-    lab.ask(&json!({"do": "link", "loss": BAD, "duplicate": BAD, "reorder": BAD, "seed": 1}))?;
+    lab.ask(&json!({"do": "link", "loss": chance, "duplicate": chance, "reorder": chance, "seed": 1}))?;
     let tally = work(lab);
     lab.ask(&json!({"do": "link"}))?;
     let tally = tally?;

@@ -1,19 +1,15 @@
 //! Targets opened by number, on the provider as it is: what a C program meets that closes one. The crate's own tests of
 //! them are among its device tests.
 
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::{Scene, Tally, Test};
+use super::{Scene, Tally, Test, compiled};
 use crate::lab::{Ending, Lab};
-use crate::proc::run_logged;
 use crate::report::out;
 
-const SOURCE: &str = "ci/runner/guest/close-opened.c";
-const COMPILE_LIMIT: Duration = Duration::from_secs(60);
 /// As a shell has the end by SIGSEGV.
 const CRASHED: i32 = 128 + 11;
 /// How long the kernel may take to give back what a process left.
@@ -25,11 +21,7 @@ pub fn tests() -> Vec<Test> {
 
 /// Either is an answer: the provider crashes, which is why the crate goes past it, or it has been mended.
 fn provider(lab: &mut Lab, scene: &Scene) -> Result<Tally> {
-    let program = scene.dir.join("close-opened");
-    let mut compile = Command::new("cc");
-    compile.args(["-Wall", "-Wextra", "-O1", "-o"]).arg(&program);
-    compile.arg(scene.paths.project.join(SOURCE)).arg("-libverbs");
-    run_logged(&mut compile, &mut scene.log("compiler")?, COMPILE_LIMIT, None)?;
+    let program = compiled::program(scene, "close-opened", &["-libverbs"])?;
 
     let before = held(lab)?;
     let argv = vec![program.into_os_string(), lab.device.verbs_name().into()];
