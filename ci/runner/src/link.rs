@@ -1,8 +1,11 @@
 //! The host's end of the agent's port: starts jobs, carries their input and output, hears of their end.
 
+mod orders;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -12,10 +15,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-use crate::protocol::{self, INPUT_WINDOW, JobId, PIECE, Size, Start, Stream, ToGuest, ToHost};
+use crate::protocol::{
+    self, INPUT_WINDOW, JobId, OUTPUT_WINDOW, PIECE, Size, Start, Stream, ToGuest, ToHost,
+};
 use crate::socket;
+use orders::Orders;
 
 /// Where an output of a command goes.
 pub type Sink = Box<dyn Write + Send>;
@@ -34,7 +40,7 @@ pub struct Link {
 }
 
 struct Shared {
-    to_guest: Mutex<UnixStream>,
+    orders: Orders,
     jobs: Mutex<HashMap<JobId, Arc<Entry>>>,
     next: AtomicU32,
 }
@@ -42,6 +48,8 @@ struct Shared {
 struct Entry {
     /// Ways to the threads that write standard output and standard error; `None` once nothing more is to come.
     outputs: Mutex<[Option<Sender<Vec<u8>>>; 2]>,
+    /// Of each, bytes that wait to be written.
+    unwritten: Mutex<[usize; 2]>,
     end: Mutex<End>,
     window: Mutex<usize>,
     widened: Condvar,
@@ -62,6 +70,11 @@ pub struct Job {
     done: Receiver<i32>,
 }
 
+/// What a piece of output takes of the window: an empty one, which no agent sends, has to take something as well.
+fn cost(bytes: usize) -> usize {
+    bytes.max(1)
+}
+
 /// A panicked thread elsewhere does not make the maps wrong.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -73,15 +86,13 @@ impl Link {
     pub fn connect(dir: &Path, socket: &str, node: u8) -> Result<(Link, Receiver<String>)> {
         let stream = socket::connect(dir, socket)?;
         let from_guest = stream.try_clone()?;
-        let shared = Arc::new(Shared {
-            to_guest: Mutex::new(stream),
-            jobs: Mutex::default(),
-            next: AtomicU32::new(1),
-        });
+        let shared =
+            Arc::new(Shared { orders: Orders::default(), jobs: Mutex::default(), next: AtomicU32::new(1) });
         let (hello, there) = channel();
-        let link = Link { shared, node };
+        let link = Link { shared: shared.clone(), node };
         let listener = link.clone();
-        thread::spawn(move || listener.listen(from_guest, &hello));
+        thread::spawn(move || listener.listen(from_guest, hello));
+        thread::spawn(move || shared.orders.carry(stream));
         Ok((link, there))
     }
 
@@ -95,12 +106,12 @@ impl Link {
         for (stream, sink, pieces) in [(Stream::Out, out, pieces_out), (Stream::Err, err, pieces_err)] {
             let (link, entry) = (self.clone(), entry.clone());
             thread::spawn(move || {
-                link.write(id, stream, sink, &pieces);
+                link.write((id, &entry), stream, sink, &pieces);
                 entry.settle(|end| end.writers = end.writers.saturating_sub(1));
             });
         }
         lock(&self.shared.jobs).insert(id, entry.clone());
-        self.send(id, &ToGuest::Start(start))?;
+        self.send(id, ToGuest::Start(start))?;
         Ok(Job { id, link: self.clone(), entry, done: ended })
     }
 
@@ -109,29 +120,38 @@ impl Link {
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let (done, synced) = channel();
         lock(&self.shared.jobs).insert(id, Entry::new([None, None], 0, done));
-        self.send(id, &ToGuest::Sync).is_ok() && synced.recv_timeout(limit).is_ok()
+        self.send(id, ToGuest::Sync).is_ok() && synced.recv_timeout(limit).is_ok()
     }
 
-    fn send(&self, id: JobId, order: &ToGuest) -> Result<()> {
-        protocol::send(&mut *lock(&self.shared.to_guest), id, order).context("the guest's agent is gone")
+    fn send(&self, id: JobId, order: ToGuest) -> Result<()> {
+        self.shared.orders.push(id, order)
     }
 
     /// Hears the guest. Nothing here may wait for anybody else, or all jobs would wait with it.
-    fn listen(&self, mut from_guest: UnixStream, hello: &Sender<String>) {
+    fn listen(&self, mut from_guest: UnixStream, hello: Sender<String>) {
+        let mut hello = Some(hello);
         while let Ok(Some((id, message))) = protocol::receive::<ToHost>(&mut from_guest) {
             if let ToHost::Hello(release) = message {
-                let _ = hello.send(release);
+                // Said once.
+                let _ = hello.take().map(|hello| hello.send(release));
                 continue;
             }
             let Some(entry) = lock(&self.shared.jobs).get(&id).cloned() else { continue };
             match message {
-                ToHost::Output(stream, bytes) => entry.deliver(stream, bytes),
+                ToHost::Output(stream, bytes) => {
+                    if !entry.deliver(stream, bytes) {
+                        break;
+                    }
+                }
                 ToHost::Taken(bytes) => entry.widen(bytes as usize),
                 ToHost::Exit(status) => self.over(id, &entry, status),
                 ToHost::Synced => self.over(id, &entry, 0),
                 ToHost::Hello(_) => {}
             }
         }
+        // Also if it is the guest that lost step.
+        self.shared.orders.close();
+        let _ = from_guest.shutdown(Shutdown::Both);
         // No job of this guest will hear anything more: each receiver finds its sender gone.
         for (_, entry) in lock(&self.shared.jobs).drain() {
             entry.close();
@@ -140,15 +160,17 @@ impl Link {
     }
 
     /// Writes one output of a job to where it goes, on a thread of its own: a write may wait for ever.
-    fn write(&self, id: JobId, stream: Stream, mut to: Sink, pieces: &Receiver<Vec<u8>>) {
+    fn write(&self, (id, entry): (JobId, &Entry), stream: Stream, mut to: Sink, pieces: &Receiver<Vec<u8>>) {
         for bytes in pieces {
+            let length = bytes.len();
             let told = match to.write_all(&bytes).and_then(|()| to.flush()) {
-                Ok(()) => ToGuest::Written(stream, bytes.len() as u32),
+                Ok(()) => ToGuest::Written(stream, length as u32),
                 // Else the command would write for ever to a reader that has left.
                 Err(_) => ToGuest::Deaf(stream),
             };
             let failed = told == ToGuest::Deaf(stream);
-            if self.send(id, &told).is_err() || failed {
+            entry.wrote(stream, length);
+            if self.send(id, told).is_err() || failed {
                 return;
             }
         }
@@ -167,18 +189,31 @@ impl Entry {
         let writers = outputs.iter().flatten().count();
         Arc::new(Entry {
             outputs: Mutex::new(outputs),
+            unwritten: Mutex::default(),
             end: Mutex::new(End { status: None, writers, done: Some(done) }),
             window: Mutex::new(window),
             widened: Condvar::new(),
         })
     }
 
-    /// Passes output on. The agent sends no more than a window beyond what was written, so the queue stays short.
-    fn deliver(&self, stream: Stream, bytes: Vec<u8>) {
+    /// Passes output on. `false`: the agent sent more than a window beyond what was written, so it lost step.
+    fn deliver(&self, stream: Stream, bytes: Vec<u8>) -> bool {
         if let Some(to) = &lock(&self.outputs)[stream as usize] {
-            // Its writer may have found that nobody reads.
-            let _ = to.send(bytes);
+            let unwritten = &mut lock(&self.unwritten)[stream as usize];
+            *unwritten += cost(bytes.len());
+            if *unwritten > OUTPUT_WINDOW {
+                return false;
+            }
+            if let Err(unsent) = to.send(bytes) {
+                // Its writer found that nobody reads.
+                *unwritten -= cost(unsent.0.len());
+            }
         }
+        true
+    }
+
+    fn wrote(&self, stream: Stream, bytes: usize) {
+        lock(&self.unwritten)[stream as usize] -= cost(bytes);
     }
 
     /// No more output comes.
@@ -229,25 +264,25 @@ impl Job {
 
     /// Sends a signal to the command's process group.
     pub fn signal(&self, number: i32) -> Result<()> {
-        self.link.send(self.id, &ToGuest::Signal(number))
+        self.link.send(self.id, ToGuest::Signal(number))
     }
 
     /// Gives the outputs up: what is not written yet is lost, and nobody waits for it any more.
     pub fn abandon(&self) -> Result<()> {
         self.entry.close();
         self.entry.settle(|end| end.writers = 0);
-        self.link.send(self.id, &ToGuest::Deaf(Stream::Out))?;
-        self.link.send(self.id, &ToGuest::Deaf(Stream::Err))
+        self.link.send(self.id, ToGuest::Deaf(Stream::Out))?;
+        self.link.send(self.id, ToGuest::Deaf(Stream::Err))
     }
 
     /// Tells the command's terminal its new size.
     pub fn resize(&self, size: Size) -> Result<()> {
-        self.link.send(self.id, &ToGuest::Resize(size))
+        self.link.send(self.id, ToGuest::Resize(size))
     }
 
     /// The command's input ends here.
     pub fn end_input(&self) -> Result<()> {
-        self.link.send(self.id, &ToGuest::InputEnd)
+        self.link.send(self.id, ToGuest::InputEnd)
     }
 
     /// Carries `from` to the command's input until its end, on a thread of its own: a read may wait for ever.
@@ -261,7 +296,7 @@ impl Job {
                     Ok(0) => break,
                     Ok(n) => {
                         *lock(&entry.window) -= n;
-                        if link.send(id, &ToGuest::Input(buffer[..n].to_vec())).is_err() {
+                        if link.send(id, ToGuest::Input(buffer[..n].to_vec())).is_err() {
                             return;
                         }
                     }
@@ -269,7 +304,7 @@ impl Job {
                     Err(_) => break,
                 }
             }
-            let _ = link.send(id, &ToGuest::InputEnd);
+            let _ = link.send(id, ToGuest::InputEnd);
         });
     }
 }
@@ -313,7 +348,7 @@ mod tests {
     fn a_reader_that_stopped_holds_nobody_else_up() {
         let (link, mut agent) = link();
         let (stuck, other) = (start(&link, Box::new(Stuck)), start(&link, Box::new(std::io::sink())));
-        for _ in 0..20 {
+        for _ in 0..OUTPUT_WINDOW / PIECE {
             protocol::send(&mut agent, stuck.id, &ToHost::Output(Stream::Out, vec![1; PIECE])).unwrap();
         }
         protocol::send(&mut agent, stuck.id, &ToHost::Exit(5)).unwrap();
@@ -356,5 +391,48 @@ mod tests {
         let job = start(&link, Box::new(Stuck));
         drop(agent);
         assert!(job.ended(SOON).is_err());
+    }
+
+    #[test]
+    fn an_agent_that_does_not_read_holds_nobody_up() {
+        let (link, agent) = link();
+        let job = start(&link, Box::new(std::io::sink()));
+        job.feed(std::io::repeat(7));
+        let other = start(&link, Box::new(std::io::sink()));
+        // However much input its windows allow, there is an end to what waits for it.
+        for job in [&job, &other] {
+            job.entry.widen(1 << 40);
+        }
+        other.feed(std::io::repeat(8));
+        thread::sleep(Duration::from_millis(500));
+        let (said, heard) = channel();
+        thread::spawn(move || {
+            let synced = link.sync(Duration::from_millis(100));
+            let told = (job.signal(2).is_ok(), job.resize(Size { rows: 1, cols: 1 }).is_ok());
+            said.send((synced, told, job.abandon().is_ok(), other.end_input().is_ok()))
+        });
+        assert_eq!(heard.recv_timeout(SOON), Ok((false, (true, true), true, true)));
+        drop(agent);
+    }
+
+    #[test]
+    fn output_beyond_the_window_is_the_end_of_the_guest() {
+        let (link, mut agent) = link();
+        let (stuck, other) = (start(&link, Box::new(Stuck)), start(&link, Box::new(std::io::sink())));
+        let mut sent = 0;
+        // As much as an agent may send.
+        while sent < OUTPUT_WINDOW {
+            let piece = PIECE.min(OUTPUT_WINDOW - sent);
+            protocol::send(&mut agent, stuck.id, &ToHost::Output(Stream::Out, vec![1; piece])).unwrap();
+            sent += piece;
+        }
+        assert_eq!(stuck.ended(Duration::from_millis(200)).unwrap(), None);
+        // An empty piece is not for nothing either.
+        protocol::send(&mut agent, stuck.id, &ToHost::Output(Stream::Out, Vec::new())).unwrap();
+        assert!(stuck.ended(SOON).is_err() && other.ended(SOON).is_err());
+        assert!(other.signal(2).is_err());
+        let more = (0..1000)
+            .map(|_| protocol::send(&mut agent, stuck.id, &ToHost::Output(Stream::Out, vec![1; PIECE])));
+        assert!(more.into_iter().any(|sent| sent.is_err()), "nobody listens");
     }
 }
