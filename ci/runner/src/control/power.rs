@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// All switches of a run.
@@ -67,7 +68,17 @@ impl One {
         if self.killed {
             bail!("it was killed before");
         }
+        if self.has_ended()? {
+            bail!("its QEMU has ended by itself");
+        }
         pidfd_send_signal(&self.process, signal).context("its QEMU is gone")
+    }
+
+    /// A process that has ended takes signals until it is waited for. Its handle is readable from its end on.
+    fn has_ended(&self) -> Result<bool> {
+        let mut fds = [PollFd::new(&self.process, PollFlags::IN)];
+        let ended = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        Ok(ended.context("a look at QEMU")? > 0)
     }
 
     fn thaw(&mut self) -> Result<()> {
@@ -186,5 +197,16 @@ mod tests {
         let error = format!("{:#}", power.freeze(2, None).unwrap_err());
         assert!(error.contains("no node 2") && error.contains("1 to 1"), "{error}");
         assert!(power.freeze(0, None).is_err());
+    }
+
+    #[test]
+    fn who_ended_by_himself_was_not_killed_on_command() {
+        let process = Process::spawn(&mut Command::new("true")).unwrap();
+        let power = Power::new(&[process.pid()]).unwrap();
+        becomes(&process, 'Z');
+        for refused in [power.kill(1), power.freeze(1, None), power.thaw(1)] {
+            assert!(format!("{:#}", refused.unwrap_err()).contains("ended by itself"));
+        }
+        assert!(!power.is_killed(1));
     }
 }
