@@ -6,11 +6,13 @@
 
 mod change;
 mod list;
+pub mod steps;
 
 pub use change::{Change, LOG_MAX_PAGES, change_mask};
 pub use list::LOG_MAX_LIST;
 
 use list::{KeyList, Part};
+use steps::KeySteps;
 
 use crate::{
     bits::Field,
@@ -35,8 +37,6 @@ const PAGE_READABLE: u64 = 1 << 0;
 const PAGE_WRITABLE: u64 = 1 << 1;
 /// How deep keys may nest.
 pub const MAX_INDIRECTION: u32 = 4;
-/// Into how many pieces keys of keys may break a range.
-const MAX_PARTS: u32 = 1 << 14;
 
 /// What is to be done with the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,9 +266,9 @@ impl Table<MemoryKey> {
         access: Access,
         address: u64,
         length: u64,
+        steps: &KeySteps,
     ) -> Result<(), KeyViolation> {
-        let (part, mut left) = (Part { key, address, length }, MAX_PARTS);
-        self.check_part(who, access, part, MAX_INDIRECTION, &mut left)
+        self.check_part(who, access, Part { key, address, length }, MAX_INDIRECTION, steps)
     }
 
     fn check_part(
@@ -277,7 +277,7 @@ impl Table<MemoryKey> {
         access: Access,
         part: Part,
         depth: u32,
-        left: &mut u32,
+        steps: &KeySteps,
     ) -> Result<(), KeyViolation> {
         let k = self.allowed(who, part.key, access)?;
         if !k.covers(part.address, part.length) {
@@ -289,10 +289,10 @@ impl Table<MemoryKey> {
         let depth = depth.checked_sub(1).ok_or(KeyViolation)?;
         let mut done = 0;
         while done < part.length {
-            *left = left.checked_sub(1).ok_or(KeyViolation)?;
+            steps.step()?;
             let at = part.address - k.start + done;
             let inner = k.keys.find(at, part.length - done).ok_or(KeyViolation)?;
-            self.check_part(who, access.of_parts(), inner, depth, left)?;
+            self.check_part(who, access.of_parts(), inner, depth, steps)?;
             done += inner.length;
         }
         Ok(())
@@ -306,6 +306,7 @@ impl Table<MemoryKey> {
         access: Access,
         address: u64,
         length: usize,
+        steps: &KeySteps,
     ) -> Result<Extent, KeyViolation> {
         let (mut part, mut access) = (Part { key, address, length: length as u64 }, access);
         for _ in 0..=MAX_INDIRECTION {
@@ -315,7 +316,10 @@ impl Table<MemoryKey> {
             }
             match k.step(part.address, part.length, access).ok_or(KeyViolation)? {
                 Step::Memory(extent) => return Ok(extent),
-                Step::Key(inner) => part = inner,
+                Step::Key(inner) => {
+                    steps.step()?;
+                    part = inner;
+                }
             }
             access = access.of_parts();
         }
@@ -378,7 +382,9 @@ pub mod tests {
     fn pages_and_bounds() {
         let mut o = Objects::default();
         let n = o.insert(key(7, 0x10_0800, 0x1000, &[0x8003, 0x2000]).unwrap()).unwrap() << 8 | 0xab;
-        let t = |address, length| o.mkeys.translate(&WHO, n, Access::LocalRead, address, length);
+        let t = |address, length| {
+            o.mkeys.translate(&WHO, n, Access::LocalRead, address, length, &KeySteps::default())
+        };
         assert_eq!(t(0x10_0800, 0x1000), Ok(Extent { address: 0x8800, length: 0x800 }));
         assert_eq!(t(0x10_1000, 0x800), Ok(Extent { address: 0x2000, length: 0x800 }));
         for (address, length) in
@@ -394,7 +400,7 @@ pub mod tests {
         let mut k = key(7, 0, 8, &[0x1000]).unwrap();
         mkc::RW.set(&mut k.context, 0);
         let n = o.insert(k).unwrap() << 8 | 0xab;
-        let check = |who, key, access| o.mkeys.check(&who, key, access, 0, 8);
+        let check = |who, key, access| o.mkeys.check(&who, key, access, 0, 8, &KeySteps::default());
         assert!(check(WHO, n, Access::RemoteRead).is_ok());
         assert!(check(WHO, n, Access::RemoteWrite).is_err());
         assert!(check(WHO, n ^ 1, Access::RemoteRead).is_err());

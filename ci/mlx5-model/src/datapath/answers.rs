@@ -33,7 +33,7 @@ impl Device {
                 }
             }
         }
-        let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+        let store = Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
         let mut sink = End::new(&incoming.pieces, &[], incoming.who, incoming.access);
         sink.skip(incoming.offset);
         let mut source = load.end(Access::LocalRead);
@@ -76,7 +76,8 @@ impl Device {
         }
         if invalidates || matches!(opcode, WqeOpcode::Send | WqeOpcode::SendImmediate) {
             let (taken, pieces) = self.receive_for(request)?;
-            let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+            let store =
+                Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
             let sink = End::new(&pieces, &[], taken.who, Access::LocalWrite);
             if let Err(fault) = sink.check(store, total) {
                 return Err(self.break_off(target, &taken, Failed::Sink(fault)));
@@ -87,7 +88,7 @@ impl Device {
         let mut pieces = std::mem::take(&mut self.engine.receive.pieces);
         pieces.clear();
         pieces.push(request.remote_piece(total));
-        let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+        let store = Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
         let sink = End::new(&pieces, &[], who, Access::RemoteWrite);
         if !may_write || sink.check(store, total).is_err() {
             return Err(self.refuse(target, WqeSyndrome::RemoteAccess));
@@ -171,7 +172,7 @@ impl Device {
         let length = if request.is_first() { request.total } else { request.length };
         let remote = [request.remote_piece(length)];
         let source = End::new(&remote, &[], who, Access::RemoteRead);
-        let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+        let store = Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
         if !allowed || source.check(store, length).is_err() {
             return self.refuse(target, WqeSyndrome::RemoteAccess);
         }
@@ -183,7 +184,7 @@ impl Device {
 
     /// Brings what a read asks for: at once, or in packets. `None`: it cannot be read.
     pub(super) fn bring_data(&mut self, request: &Request, load: &Load, mut source: End) -> Option<Reply> {
-        let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+        let store = Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
         if load.is_direct {
             let mut sink = load.end(Access::LocalWrite);
             if let Err(fault) = sink.check(store, request.length) {
@@ -200,7 +201,8 @@ impl Device {
         let mut left = request.length;
         for n in 0..request.packets {
             let mut payload = vec![0; left.min(mtu) as usize];
-            let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+            let store =
+                Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
             source.read(store, &mut payload).ok()?;
             left -= payload.len() as u64;
             let psn = request.psn_after(n);
@@ -216,7 +218,7 @@ impl Device {
         if request.remote.address % ATOMIC_BYTES as u64 != 0 {
             return self.refuse(target, WqeSyndrome::RemoteInvalidRequest);
         }
-        let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+        let store = Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
         let remote = [request.remote_piece(ATOMIC_BYTES as u64)];
         let operand = End::new(&remote, &[], who, Access::RemoteAtomic);
         let allowed = self.objects.qps.get(target).is_some_and(|qp| qp.accepts(qpc::RAE));

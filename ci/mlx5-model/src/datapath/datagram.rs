@@ -96,7 +96,7 @@ impl Device {
         };
         let mut payload = std::mem::take(&mut self.engine.datagram);
         payload.resize(wqe.total as usize, 0);
-        let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+        let store = Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
         let mut source = End::new(&wqe.pieces, &wqe.bytes, who, Access::LocalRead);
         let read = source.check(store, wqe.total).and_then(|()| source.read(store, &mut payload));
         if read.is_ok() {
@@ -118,6 +118,9 @@ impl Device {
                 return self.drop_datagram(sender);
             };
             for qpn in self.fabric.members(gid) {
+                // What the receives of one are made of is not another's fault.
+                self.engine.key_steps.begin();
+                self.engine.copies += 1;
                 if let Some(guest) = self.objects.qps.get(qpn).map(|qp| qp.guest) {
                     self.send_datagram(sender, (guest, qpn), datagram, payload);
                 }
@@ -248,7 +251,7 @@ impl Device {
         payload: &[u8],
         who: Accessor,
     ) -> Result<(), TransferFault> {
-        let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+        let store = Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
         let mut sink = End::new(&self.engine.receive.pieces, &[], who, Access::LocalWrite);
         sink.check(store, (GRH_BYTES + payload.len()) as u64)?;
         sink.write(store, head)?;

@@ -1,7 +1,8 @@
 //! The data path: queue pairs take turns, work requests become messages, messages become completions.
 //!
 //! A doorbell only puts its QP in line. [`Device::run`] serves the line for a bounded number of work requests, of
-//! which a long message counts as many, so that no guest can keep the device from another, nor a doorbell from returning.
+//! which a long message and one that lies in many pieces count as many, so that no guest can keep the device from
+//! another, nor a doorbell from returning. Timers that are due, and packets that come, count as well.
 //!
 //! On a perfect wire a message is handed over in one call, or in a few if it is long ([`requester`]); on one with faults
 //! it goes in packets ([`sending`], [`transmission`]). The responder ([`responder`], [`answers`]) is the same.
@@ -27,6 +28,7 @@ use crate::{
     device::Device,
     fields::cqe,
     hw::{CompletionOpcode, EventType, MAX_DATAGRAM, QpState, SEGMENT_BYTES, SEND_BLOCK_BYTES, Service},
+    mkey::steps::KeySteps,
     qp::{QueuePair, SendQueue},
     wire::Wire,
 };
@@ -50,6 +52,10 @@ pub struct Engine {
     wqe: Option<Box<Wqe>>,
     /// What lies between the ports.
     pub wire: Wire,
+    /// How far keys of keys were followed.
+    pub key_steps: KeySteps,
+    /// Datagrams of multicast that nobody was charged for yet.
+    copies: usize,
     pub(crate) receive: ReceiveScratch,
     pub(crate) bounce: Box<[u8]>,
     pub(crate) datagram: Vec<u8>,
@@ -64,6 +70,8 @@ impl Default for Engine {
             dead_cqs: Vec::new(),
             wqe: Some(Box::default()),
             wire: Wire::default(),
+            key_steps: KeySteps::default(),
+            copies: 0,
             receive: ReceiveScratch::default(),
             bounce: vec![0; BOUNCE_BYTES].into(),
             datagram: Vec::with_capacity(MAX_DATAGRAM),
@@ -102,6 +110,16 @@ impl Engine {
         !self.line.is_empty() || !self.dead_cqs.is_empty()
     }
 
+    /// What was done on the way counts as so many work requests.
+    pub(crate) fn charge(&mut self) -> usize {
+        self.key_steps.charge() + std::mem::take(&mut self.copies)
+    }
+
+    /// Whether there is something to do now.
+    fn has_more(&self) -> bool {
+        self.is_busy() || self.next_timer().is_some_and(|at| at <= self.now())
+    }
+
     /// QPs and CQs are gone: nothing is to be done for them any more.
     pub fn forget_timers(&mut self, keep: impl Fn(u32) -> bool) {
         self.timers.keep(keep);
@@ -137,16 +155,16 @@ impl Device {
         }
     }
 
-    /// Serves packets and the line for about `budget` work requests; says whether there is more.
+    /// Serves timers, packets and the line for about `budget` work requests; says whether there is more.
     pub fn run(&mut self, budget: usize) -> bool {
-        if self.engine.timers.next().is_some() {
-            self.run_timers(self.engine.now());
-        }
+        // However many timers are due, half of the time is for the others.
+        let timers = self.run_timers(budget.div_ceil(2));
+        let mut left = (budget - timers).max(1);
         let Some(mut wqe) = self.engine.wqe.take() else { return false };
-        let mut left = budget;
         while left > 0 {
+            self.engine.key_steps.begin();
             if self.deliver_next() {
-                left -= 1;
+                left = left.saturating_sub(1 + self.engine.charge());
                 continue;
             }
             let Some(qpn) = self.engine.line.pop_front() else { break };
@@ -155,7 +173,7 @@ impl Device {
             }
             let turn = left.min(TURN);
             let (result, used) = self.serve(qpn, turn, &mut wqe);
-            left -= used.clamp(1, left);
+            left = left.saturating_sub((used + self.engine.charge()).max(1));
             if let Turn::Again = result {
                 self.ring(qpn);
             }
@@ -165,23 +183,32 @@ impl Device {
             let dead = self.engine.dead_cqs.drain(..).collect();
             self.fail_users(&dead);
         }
-        self.engine.is_busy()
+        self.engine.has_more()
     }
 
-    fn run_timers(&mut self, now: Instant) {
-        while let Some((at, qpn)) = self.engine.timers.due(now) {
+    /// Sees to at most so many timers that are due; says to how many.
+    fn run_timers(&mut self, most: usize) -> usize {
+        if self.engine.timers.next().is_none() {
+            return 0;
+        }
+        let now = self.engine.now();
+        for n in 0..most {
+            let Some((at, qpn)) = self.engine.timers.due(now) else { return n };
             self.end_moderation(qpn, at);
             if let Some(qp) = self.objects.qps.get_mut(qpn) {
                 qp.repeating.wake = None;
                 self.ring(qpn);
             }
         }
+        most
     }
 
     /// A QP's turn: at most `turn` work requests, flushed ones included.
     fn serve(&mut self, qpn: u32, turn: usize, wqe: &mut Box<Wqe>) -> (Turn, usize) {
         let mut used = 0;
         while used < turn {
+            used += self.engine.charge();
+            self.engine.key_steps.begin();
             let Some(qp) = self.objects.qps.get(qpn) else { return (Turn::Over, used) };
             let resumed = qp.send.as_ref().is_some_and(|s| s.flush_until.is_some());
             match qp.state {

@@ -136,7 +136,8 @@ impl Device {
             }
             opcode if fetches(opcode) => Ok(()),
             _ => {
-                let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+                let store =
+                    Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
                 let source = Load::direct(wqe, who, 0).end(Access::LocalRead);
                 source.check(store, wqe.total).map_err(local_syndrome)
             }
@@ -183,7 +184,8 @@ impl Device {
         match reply {
             Reply::Acknowledged | Reply::Data => None,
             Reply::Value(found) => {
-                let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+                let store =
+                    Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
                 let result = load.end(Access::LocalWrite).write(store, &found);
                 result.err().map(|fault| Outcome::Failed(local_syndrome(fault)))
             }

@@ -124,7 +124,8 @@ impl Device {
                 let Some(who) = self.whose_keys(request) else { return Reply::Silence };
                 let remote = [request.remote_piece(request.length)];
                 let source = End::new(&remote, &[], who, Access::RemoteRead);
-                let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+                let store =
+                    Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
                 if !qp.accepts(qpc::RRE) || source.check(store, request.length).is_err() {
                     return Reply::Silence;
                 }

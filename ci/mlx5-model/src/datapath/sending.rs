@@ -167,8 +167,9 @@ impl Device {
     fn send_packets(&mut self, qpn: u32, most: usize) -> Progress {
         let mut used = 0;
         while used < most {
+            self.engine.key_steps.begin();
             match self.send_packet(qpn) {
-                Ok(true) => used += 1,
+                Ok(true) => used += 1 + self.engine.charge(),
                 Ok(false) => {
                     self.watch(qpn);
                     return Progress::Waiting(used);
@@ -198,7 +199,7 @@ impl Device {
         request.wants_answer =
             after == sending.packets || after % ANSWER_EVERY == 0 || after - sending.acknowledged == WINDOW;
         let mut payload = vec![0; if fetches(wqe.opcode) { 0 } else { request.length as usize }];
-        let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+        let store = Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
         let mut source = Load::direct(wqe, who, request.offset).end(Access::LocalRead);
         source.read(store, &mut payload).map_err(|fault| Outcome::Failed(local_syndrome(fault)))?;
         let again = first < sending.sent;
@@ -302,7 +303,7 @@ impl Device {
             self.end_message(qpn, Outcome::Failed(WqeSyndrome::BadResponse));
             return;
         }
-        let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+        let store = Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
         let mut sink = Load::direct(&sending.wqe, qp.accessor(qpn), asked.offset).end(Access::LocalWrite);
         match sink.write(store, bytes) {
             Ok(()) => self.advance(qpn, place + 1),

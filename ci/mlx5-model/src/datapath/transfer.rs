@@ -4,7 +4,7 @@
 use crate::{
     guest::Guest,
     memory::DmaFault,
-    mkey::{Access, Accessor, KeyViolation, MemoryKey},
+    mkey::{Access, Accessor, KeyViolation, MemoryKey, steps::KeySteps},
     objects::Table,
 };
 
@@ -40,6 +40,8 @@ pub struct Store<'a> {
     pub keys: &'a Table<MemoryKey>,
     /// All guests.
     pub guests: &'a [Guest],
+    /// Counts how far keys must be followed.
+    pub steps: &'a KeySteps,
 }
 
 /// One end of a transfer: pieces, and how far they are used up.
@@ -66,7 +68,7 @@ impl<'a> End<'a> {
             if let Piece::Memory { address, key, .. } = *piece {
                 if n > 0 {
                     let at = address.checked_add(used).ok_or(TransferFault::Key)?;
-                    store.keys.check(&self.who, key, self.access, at, n)?;
+                    store.keys.check(&self.who, key, self.access, at, n, store.steps)?;
                 }
             }
             left -= n;
@@ -141,7 +143,7 @@ impl<'a> End<'a> {
                 Piece::Inline { at, .. } => Run::Inline(at + self.used as usize, n),
                 Piece::Memory { address, key, .. } => {
                     let at = address.checked_add(self.used).ok_or(TransferFault::Key)?;
-                    let extent = store.keys.translate(&self.who, key, self.access, at, n)?;
+                    let extent = store.keys.translate(&self.who, key, self.access, at, n, store.steps)?;
                     Run::Memory(extent.address, extent.length)
                 }
             };
@@ -211,7 +213,7 @@ mod tests {
     #[test]
     fn copies_across_pages_pieces_and_inline() {
         let (o, guests, key) = setup();
-        let store = Store { keys: &o.mkeys, guests: &guests };
+        let store = Store { keys: &o.mkeys, guests: &guests, steps: &KeySteps::default() };
         let from = [Piece::Inline { at: 1, length: 3 }, Piece::Memory { address: 0x5000, length: 4, key }];
         let to = [
             Piece::Memory { address: 0x5ffe, length: 5, key },
@@ -236,7 +238,7 @@ mod tests {
     #[test]
     fn an_end_can_begin_anywhere() {
         let (o, guests, key) = setup();
-        let store = Store { keys: &o.mkeys, guests: &guests };
+        let store = Store { keys: &o.mkeys, guests: &guests, steps: &KeySteps::default() };
         guests[0].memory.write(0x2000, &[1, 2, 3, 4]).unwrap();
         let pieces = [
             Piece::Inline { at: 0, length: 2 },
@@ -265,7 +267,7 @@ mod tests {
         let good = [Piece::Memory { address: 0x5000, length: 8, key }];
         let bad = [Piece::Memory { address: 0x6ffc, length: 8, key }];
         let go = |guests: &[Guest], a: &[Piece], b: &[Piece], n| {
-            let store = Store { keys: &o.mkeys, guests };
+            let store = Store { keys: &o.mkeys, guests, steps: &KeySteps::default() };
             let mut source = End::new(a, &[], WHO, Access::LocalRead);
             let mut sink = End::new(b, &[], WHO, Access::LocalWrite);
             copy(store, &mut [0; 64], &mut source, &mut sink, n)

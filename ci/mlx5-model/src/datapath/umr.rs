@@ -106,7 +106,7 @@ impl Device {
             // The driver's own QP has no domain; its lists lie in that of their key.
             who.pd = self.objects.mkeys.owner_domain(who.guest, *key).unwrap_or(who.pd);
         }
-        let store = Store { keys: &self.objects.mkeys, guests: &self.guests };
+        let store = Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
         let mut source = End::new(&wqe.pieces, &wqe.bytes, who, Access::LocalRead);
         source.check(store, list.len() as u64)?;
         source.read(store, list)
