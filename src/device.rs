@@ -107,9 +107,10 @@ impl Device {
         Guid::new(self.0.guid())
     }
 
-    /// The kernel driver, such as `mlx5_core`; None where sysfs does not say.
+    /// The kernel driver, such as `mlx5_core`; None where sysfs does not say, as for a device that has gone
+    /// since it was listed.
     pub fn driver(&self) -> Option<String> {
-        driver_of(&self.name())
+        self.0.driver()
     }
 
     /// The transport.
@@ -141,17 +142,34 @@ impl fmt::Debug for Device {
     }
 }
 
-/// The driver of the device of a name.
-pub(crate) fn driver_of(name: &str) -> Option<String> {
-    driver(&Path::new("/sys/class/infiniband").join(name))
+/// Where sysfs has each character device, by its number.
+pub(crate) const CHARACTER_DEVICES: &str = "/sys/dev/char";
+
+/// The driver of the device that a file under /dev/infiniband leads to. Unlike a name, which may be another
+/// device's by now, the number of an open file's device cannot change.
+#[cfg_attr(test, allow(dead_code))]
+pub(crate) fn driver_of_file(major: u32, minor: u32) -> Option<String> {
+    hardware_driver(&Path::new(CHARACTER_DEVICES).join(format!("{major}:{minor}")))
 }
 
-/// The driver of a device in sysfs. A software device has no hardware behind it and so no link; rxe is
-/// known by its attribute that names the network device.
-fn driver(sysfs: &Path) -> Option<String> {
-    let link = fs::read_link(sysfs.join("device/driver")).ok();
-    let name = link.and_then(|link| Some(link.file_name()?.to_string_lossy().into_owned()));
-    name.or_else(|| sysfs.join("parent").exists().then(|| "rdma_rxe".to_owned()))
+/// The driver of the device that has this directory in the class infiniband_verbs, whatever its name is now.
+#[cfg_attr(test, allow(dead_code))]
+pub(crate) fn driver_of_verbs(verbs: &Path) -> Option<String> {
+    driver(verbs, Path::new("/sys/class/infiniband"))
+}
+
+/// A software device has no hardware behind it and so no link; rxe is known by its attribute that names the
+/// network device, which stands in the other class, under the device's name.
+fn driver(verbs: &Path, devices: &Path) -> Option<String> {
+    hardware_driver(verbs).or_else(|| {
+        let name = fs::read_to_string(verbs.join("ibdev")).ok()?;
+        devices.join(name.trim_end()).join("parent").exists().then(|| "rdma_rxe".to_owned())
+    })
+}
+
+fn hardware_driver(sysfs: &Path) -> Option<String> {
+    let link = fs::read_link(sysfs.join("device/driver")).ok()?;
+    Some(link.file_name()?.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -171,15 +189,31 @@ mod tests {
     #[test]
     fn the_driver_is_read_from_sysfs() {
         let dir = tempfile::tempdir().unwrap();
-        let hardware = dir.path().join("mlx5_0");
+        let devices = dir.path().join("infiniband");
+        let hardware = dir.path().join("uverbs0");
         fs::create_dir_all(hardware.join("device")).unwrap();
         std::os::unix::fs::symlink("../../bus/pci/drivers/mlx5_core", hardware.join("device/driver"))
             .unwrap();
-        assert_eq!(driver(&hardware).as_deref(), Some("mlx5_core"));
-        let software = dir.path().join("rxe0");
+        // The name that it has is another device's.
+        fs::write(hardware.join("ibdev"), "mlx5_0\n").unwrap();
+        fs::create_dir_all(devices.join("mlx5_0")).unwrap();
+        fs::write(devices.join("mlx5_0/parent"), "eth0\n").unwrap();
+        assert_eq!(driver(&hardware, &devices).as_deref(), Some("mlx5_core"));
+        let software = dir.path().join("uverbs1");
         fs::create_dir_all(&software).unwrap();
-        assert_eq!(driver(&software), None);
-        fs::write(software.join("parent"), "eth0\n").unwrap();
-        assert_eq!(driver(&software).as_deref(), Some("rdma_rxe"));
+        assert_eq!(driver(&software, &devices), None);
+        fs::write(software.join("ibdev"), "rxe0\n").unwrap();
+        assert_eq!(driver(&software, &devices), None);
+        fs::create_dir_all(devices.join("rxe0")).unwrap();
+        fs::write(devices.join("rxe0/parent"), "eth0\n").unwrap();
+        assert_eq!(driver(&software, &devices).as_deref(), Some("rdma_rxe"));
+    }
+
+    /// Of the devices with files that every machine has, none has a driver of its own; and of none there is
+    /// neither.
+    #[test]
+    fn a_file_without_hardware_has_no_driver() {
+        assert_eq!(driver_of_file(1, 3), None);
+        assert_eq!(driver_of_file(0, 0), None);
     }
 }

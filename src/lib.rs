@@ -94,7 +94,8 @@
 //! Some providers look at the queue pair of each completion that they poll: hns without a lock, qedr by an
 //! address in the completion. So a queue pair is stopped first (ERR, then RESET), then the completion queues
 //! that may name it are emptied, for the next poll, and then it is destroyed, while nobody polls them. (A
-//! target that others may hold is not stopped; see [`Target::close`].) This is written from the providers'
+//! target that others may hold is not stopped, and neither is one whose last handle is an [`OpenedTarget`]; see
+//! [`Target::close`] and [`OpenedTarget::close`].) This is written from the providers'
 //! sources and tested over fakes of them; on a device it has run with mlx5 only. Two things the crate cannot
 //! see to. An SRQ cannot be stopped: close it when no peer sends to it any more, for a provider may look at
 //! the SRQ of a message that arrives in the very moment of its end. And hns finds the target of a receive

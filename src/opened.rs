@@ -32,9 +32,10 @@ use std::fmt;
 ///   rdma-core 44) until the process ends. The provider of rdma-core 40 and later (64 included) would crash if
 ///   it were asked to close one, so the crate asks the kernel instead, and cannot free what the provider
 ///   allocated.
-/// * hns: messages that come through another process's target are received only while it is open here too,
-///   and a process that opens its own target a second time receives nothing through it once it has closed
-///   either.
+/// * hns (from its source; it has not run): messages that come through another process's target are received
+///   only while it is open here too, and a process that opens its own target a second time receives nothing
+///   through it once it has closed either. What is not received is an error of
+///   [`CompletionQueue::poll`](crate::CompletionQueue::poll).
 /// * qedr: opens no targets.
 #[doc(alias("ibv_open_qp", "ibv_qp", "IBV_QPT_XRC_RECV", "TGT"))]
 pub struct OpenedTarget(verbs::opened::Opened);
@@ -60,7 +61,11 @@ impl OpenedTarget {
         self.0.qp().state()
     }
 
-    /// Lets go of it. The target goes on if others hold it, and ends if this was the last.
+    /// Lets go of it. The target goes on if others hold it, and ends if this was the last: as it is, for through
+    /// such a handle a target cannot be stopped. So let its peer stop sending before. With a provider that looks
+    /// at the target of each receive that it polls (hns), one that arrives in the very moment of the end is an
+    /// error of [`CompletionQueue::poll`](crate::CompletionQueue::poll), and its buffer comes back with the end of
+    /// the SRQ.
     ///
     /// Verb: [`ibv_destroy_qp`](https://man7.org/linux/man-pages/man3/ibv_create_qp.3.html); on mlx5 the
     /// kernel's call behind it. Dropping does the same.

@@ -83,7 +83,8 @@ impl Target {
     /// Lets go of it. One that nobody else can hold is stopped, so that no message is on its way through it,
     /// and destroyed. In the domain of a file others may hold it, as may an
     /// [`OpenedTarget`](crate::OpenedTarget) of this process: then it is not stopped, goes on if somebody does
-    /// hold it, and is destroyed if not.
+    /// hold it, and is destroyed if not. A message that is on its way through it then may be lost after it was
+    /// received: see [`OpenedTarget::close`](crate::OpenedTarget::close).
     ///
     /// Verb: [`ibv_destroy_qp`](https://man7.org/linux/man-pages/man3/ibv_create_qp.3.html). Dropping does
     /// the same.

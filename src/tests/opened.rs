@@ -45,6 +45,54 @@ fn a_target_of_one_holder_is_stopped_before_its_end() {
     assert_eq!(stops(&world, number), [6, 0], "ERR, then RESET");
 }
 
+/// As many as have opened it hold it, and not only one of them.
+#[test]
+fn a_target_is_not_stopped_while_one_handle_of_two_is_left() {
+    let Rig { world, domain, target, .. } = Rig::connected();
+    let number = target.qp_number();
+    let (first, second) = (domain.open_target(number).unwrap(), domain.open_target(number).unwrap());
+    first.close().unwrap();
+    target.close().unwrap();
+    assert_eq!(stops(&world, number), [0; 0]);
+    assert_eq!(second.state().unwrap(), QpState::ReadyToSend);
+    second.close().unwrap();
+}
+
+/// A provider that looks at queue pairs is asked to end a running one, if the last handle is one that opened it.
+#[test]
+fn the_last_handle_may_be_one_that_opened_it() {
+    let Rig { world, domain, target, .. } = Rig::connected();
+    world.looks_at_qps();
+    let (number, opened) = (target.qp_number(), domain.open_target(target.qp_number()).unwrap());
+    drop(target);
+    drop(opened);
+    assert_eq!(stops(&world, number), [0; 0]);
+    assert_eq!(domain.open_target(number).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// Only one that was stopped for its end can be connected anew, if that end is refused.
+#[test]
+fn after_a_refused_close_a_target_is_connected_unless_it_was_stopped() {
+    for others in [false, true] {
+        let rig = Rig::connected();
+        let number = rig.target.qp_number();
+        let opened = others.then(|| rig.domain.open_target(number).unwrap());
+        let (endpoint, port) = (rig.endpoint(), &rig.port);
+        rig.world.script("ibv_destroy_qp", [libc::EBUSY]);
+        let (mut target, error) = rig.target.close().unwrap_err();
+        assert_eq!((error.kind(), error.errno()), (ErrorKind::Busy, Some(libc::EBUSY)));
+        let again = target.connect(port, &endpoint, &ConnectOptions::new());
+        if others {
+            let error = again.unwrap_err();
+            assert_eq!((error.kind(), error.errno()), (ErrorKind::Busy, None), "no system call: {error}");
+        } else {
+            again.unwrap();
+        }
+        assert_eq!(target.state().unwrap(), QpState::ReadyToSend);
+        drop(opened);
+    }
+}
+
 /// Other processes may hold the targets of a file's domain, and nobody can ask them.
 #[test]
 fn a_target_of_a_files_domain_is_not_stopped_unless_the_provider_opens_none() {
@@ -99,7 +147,7 @@ fn where_targets_cannot_be_opened_or_closed_it_is_said_in_words() {
     assert!(no_such_call.to_string().contains("opens no targets"), "{no_such_call}");
     let odd = Rig::on("odd0");
     let no_driver = odd.domain.open_target(odd.target.qp_number()).unwrap_err();
-    assert!(no_driver.to_string().contains("/sys/class/infiniband"), "{no_driver}");
+    assert!(no_driver.to_string().contains("must be in /sys/dev/char"), "{no_driver}");
     for error in [no_such_call, no_driver] {
         assert_eq!((error.kind(), error.errno()), (ErrorKind::Unsupported, None), "no system call: {error}");
     }
@@ -125,6 +173,16 @@ fn a_provider_that_would_crash_is_not_asked() {
     let before = world.destroyed().len();
     target.close().unwrap();
     assert_eq!(world.destroyed()[before], "ibv_destroy_qp", "what was created is the provider's to close");
+}
+
+/// A device may be renamed between its listing and its opening, and another get its name.
+#[test]
+fn what_was_opened_decides_and_not_what_was_listed() {
+    let listed = crate::devices().unwrap().find("stale0").unwrap();
+    assert_eq!(listed.driver().as_deref(), Some("mlx4_core"), "whose provider closes its own");
+    let rig = Rig::on("stale0");
+    rig.domain.open_target(rig.target.qp_number()).unwrap().close().unwrap();
+    assert_eq!(rig.world.destroyed(), ["uverbs_destroy_qp_ioctl"]);
 }
 
 #[test]

@@ -7,10 +7,12 @@ use crate::{ErrorKind, GidType, LinkLayer, Mtu, PortState, Transport, devices, v
 fn a_device_list() {
     let list = devices().unwrap();
     let names: Vec<String> = list.iter().map(|device| device.name()).collect();
-    assert_eq!(names, ["fake0", "fake1", "plain0", "odd0"]);
+    assert_eq!(names, ["fake0", "fake1", "plain0", "odd0", "stale0"]);
     let device = list.find("fake1").unwrap();
     assert_eq!(device.guid().to_string(), "0002:c903:00a1:b2c3");
-    assert_eq!((device.transport(), device.driver()), (Transport::InfiniBand, None));
+    assert_eq!(device.driver().as_deref(), Some("mlx5_core.sf"));
+    assert_eq!(list.find("odd0").unwrap().driver(), None);
+    assert_eq!(device.transport(), Transport::InfiniBand);
     drop(list);
     assert_eq!(device.open().unwrap().device_name(), "fake1", "a device outlives its list");
 }

@@ -2,10 +2,16 @@
 
 use super::{DEPTH, Rig};
 use crate::{
-    Buf, Completion, CompletionQueue, Context, Device, Endpoint, Error, Initiator, LocalPort, OpenedTarget,
-    Pool, PostError, ProtectionDomain, QpState, Target, XrcDomain, XrcSrq,
+    Buf, Completion, CompletionQueue, Context, Device, Endpoint, Error, ErrorKind, Initiator, LocalPort,
+    OpenedTarget, Pool, PostError, ProtectionDomain, QpState, Target, XrcDomain, XrcSrq,
 };
-use std::{sync::Mutex, thread};
+use std::{
+    sync::{Barrier, Mutex},
+    thread,
+};
+
+/// How often two threads race.
+const ROUNDS: u32 = 3_000;
 
 #[test]
 fn everything_is_send_and_what_is_shared_is_sync() {
@@ -182,4 +188,83 @@ fn targets_end_while_nobody_polls() {
     assert_eq!((out.len(), cq.stale_completions()), (DEPTH as usize, 0));
     drop(out);
     assert_eq!(pool.free(), pool.slots());
+}
+
+/// The same for handles that opened a target.
+#[test]
+fn opened_handles_end_while_nobody_polls() {
+    let mut rig = Rig::connected();
+    rig.world.looks_at_qps();
+    let (srq, number) = (rig.srq_number(), rig.target.qp_number());
+    for tag in 0..u64::from(DEPTH) {
+        rig.srq.post(rig.pool.take().unwrap(), tag).unwrap();
+    }
+    let Rig { world, pool, domain, mut cq, .. } = rig;
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let mut out = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..400 {
+                let opened = domain.open_target(number).unwrap();
+                if round < DEPTH {
+                    world.deliver_through(number.get(), srq, b"x", None);
+                }
+                drop(opened);
+            }
+            done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                cq.poll(&mut out, 8).expect("each receive has its target when it is looked at");
+            }
+            cq.poll(&mut out, 8).unwrap();
+        });
+    });
+    assert_eq!((out.len(), cq.stale_completions()), (DEPTH as usize, 0));
+    drop(out);
+    assert_eq!(pool.free(), pool.slots());
+}
+
+/// Whoever ends while nobody else holds a target finds that it is alone: the fake sees a target that its creator
+/// ends alone and has not stopped.
+#[test]
+fn the_creator_is_alone_once_the_other_handle_has_ended() {
+    for _ in 0..ROUNDS {
+        let Rig { world, domain, target, .. } = Rig::connected();
+        world.looks_at_qps();
+        let opened = domain.open_target(target.qp_number()).unwrap();
+        let barrier = Barrier::new(2);
+        thread::scope(|scope| {
+            for end in [Box::new(|| drop(opened)) as Box<dyn FnOnce() + Send>, Box::new(|| drop(target))] {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    barrier.wait();
+                    end();
+                });
+            }
+        });
+    }
+}
+
+/// A target that is opened while its creator lets go of it is either gone or running.
+#[test]
+fn a_target_that_is_opened_in_time_is_not_stopped() {
+    for _ in 0..ROUNDS {
+        let Rig { domain, target, .. } = Rig::connected();
+        let (number, barrier) = (target.qp_number(), Barrier::new(2));
+        let opened = thread::scope(|scope| {
+            let opening = scope.spawn(|| {
+                barrier.wait();
+                domain.open_target(number)
+            });
+            barrier.wait();
+            drop(target);
+            opening.join().unwrap()
+        });
+        match opened {
+            Ok(opened) => assert_eq!(opened.state().unwrap(), QpState::ReadyToSend),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound),
+        }
+        assert!(domain.open_target(number).is_err(), "it ended with its last holder");
+    }
 }

@@ -10,11 +10,13 @@ use super::{
     device::DeviceHandle,
     sys::{self, ibv_context, ibv_device_attr, ibv_qp_open_attr},
 };
-use crate::{DeviceAttributes, Error, ErrorKind, Guid, Result, bookkeeping::wr_id::QueueId};
+use crate::{DeviceAttributes, Error, ErrorKind, Guid, QpNumber, Result, bookkeeping::wr_id::QueueId};
 use once_cell::sync::OnceCell;
 use std::{
     ffi::CStr,
+    fs::File,
     io,
+    os::{fd::BorrowedFd, unix::fs::MetadataExt},
     ptr::NonNull,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -22,18 +24,24 @@ use std::{
     },
 };
 
-/// The SRQs that live, each with the completion queue that its receives go to.
-pub(super) type Receivers = Vec<(QueueId, Weak<Cq>)>;
+/// What the ends of queues look at, and what changes as queues come and go.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// The SRQs that live, each with the completion queue that its receives go to.
+    pub receivers: Vec<(QueueId, Weak<Cq>)>,
+    /// The targets that are open here by number, each as often as it is. No two of a device have the same.
+    pub opened: Vec<QpNumber>,
+}
 
 pub(crate) struct Context {
     ptr: NonNull<ibv_context>,
     name: Arc<str>,
-    /// The kernel driver, where sysfs says.
+    /// The kernel driver of what was opened, where sysfs says.
     driver: Option<String>,
     pid: u32,
     forks: u32,
     attributes: OnceCell<DeviceAttributes>,
-    queue_changes: Mutex<Receivers>,
+    queue_changes: Mutex<Changes>,
 }
 
 // SAFETY: libibverbs lets any thread use a context; all other fields are Send.
@@ -54,7 +62,7 @@ impl Context {
         Ok(Arc::new(Self {
             ptr,
             name,
-            driver: device.driver(),
+            driver: driver(ptr),
             pid: std::process::id(),
             forks,
             attributes: OnceCell::new(),
@@ -110,7 +118,7 @@ impl Context {
 
     /// Held while a queue is created or destroyed. See `cq` for why a queue's end must be complete before
     /// another begins. Taken before a CQ's lock.
-    pub(super) fn queue_changes(&self) -> MutexGuard<'_, Receivers> {
+    pub(super) fn queue_changes(&self) -> MutexGuard<'_, Changes> {
         self.queue_changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,6 +158,25 @@ impl Drop for Context {
             tracing::warn!(device = %self.name, %reason, "ibv_close_device refused; the context stays open");
         }
     }
+}
+
+/// The kernel driver of an open device. The name under which it was listed does not say: a device may have been
+/// renamed since, and another have got its name.
+fn driver(context: NonNull<ibv_context>) -> Option<String> {
+    // SAFETY: the context is live, and the number is set when it is opened.
+    let fd = unsafe { (*context.as_ptr()).cmd_fd };
+    if fd < 0 {
+        return None;
+    }
+    // SAFETY: the context is live, and its file is open as long.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let number = File::from(fd.try_clone_to_owned().ok()?).metadata().ok()?.rdev();
+    let (major, minor) = (libc::major(number), libc::minor(number));
+    #[cfg(not(test))]
+    let driver = crate::device::driver_of_file(major, minor);
+    #[cfg(test)]
+    let driver = super::fake::driver_of_file(major, minor);
+    driver
 }
 
 /// How many forks lie between this process and the one in which they were first counted.

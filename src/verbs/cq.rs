@@ -24,7 +24,7 @@
 //! ([`Context::queue_changes`]).
 
 use super::{
-    context::{Context, Receivers},
+    context::{Changes, Context},
     convert::{errno_value, null_with_errno},
     qp::Qp,
     sys::{self, ibv_cq, ibv_wc},
@@ -41,7 +41,7 @@ use std::{
     ffi::c_int,
     ptr::NonNull,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -116,7 +116,7 @@ impl Cq {
         // stopped, and a message may have arrived meanwhile.
         let mut stale = self.clear_out(&mut shelf);
         destroy()?;
-        changes.retain(|(of, _)| *of != id);
+        changes.receivers.retain(|(of, _)| *of != id);
         let book = shelf.remove(id);
         stale += self.clear_out(&mut shelf) + self.drop_deferred(&mut shelf, id);
         drop(shelf);
@@ -177,23 +177,26 @@ impl Drop for Cq {
 /// Destroys a QP, with everybody excluded who might look at it: its own CQ's pollers, or for a target, which
 /// has none, those of every CQ that an SRQ of the context completes to. The device is stopped first, and what
 /// it has completed is taken out while the QP is there to be looked at. `own` is a send queue's CQ and id.
-/// Returns as [`Cq::end_of_srq`] does.
+/// `ended` is called when it is destroyed, before another queue's end or beginning. Returns as
+/// [`Cq::end_of_srq`] does.
 ///
 /// A target that others may hold is not `stop`ped: this only lets go of one handle, and messages go on
-/// arriving through it. A provider that looks at targets (hns) finds none in a completion that comes
+/// arriving through it. Nor is one by a handle that opened it, which is as much as to say that it is not when
+/// such a handle is the last: nobody can know in a file's domain, and in mlx5 RESET by it would crash. A provider that looks at targets (hns) finds none in a completion that comes
 /// between clearing out and the end, nor in those after it, and says so: an error, no stray access. The one
 /// that has addresses in its completions (qedr) opens no targets, so none of its can be held by others.
 pub(super) fn end_of_qp(
     qp: &mut Qp,
     own: Option<(&Arc<Cq>, QueueId)>,
-    stop: impl FnOnce() -> bool,
+    stop: impl FnOnce(&Changes) -> bool,
+    ended: impl FnOnce(&mut Changes),
 ) -> Result<u64> {
     let context = Arc::clone(qp.context());
     // Several CQs are locked at once only here, by whoever has this lock, so their order does not matter.
-    let changes = context.queue_changes();
-    let cqs = own.map_or_else(|| receiving(&changes), |(cq, _)| vec![Arc::clone(cq)]);
+    let mut changes = context.queue_changes();
+    let cqs = own.map_or_else(|| receiving(&changes.receivers), |(cq, _)| vec![Arc::clone(cq)]);
     let mut shelves: Vec<_> = cqs.iter().map(|cq| cq.books.lock()).collect();
-    let stopped = if stop() { qp.quiesce() } else { Ok(()) };
+    let stopped = if stop(&changes) { qp.quiesce() } else { Ok(()) };
     match stopped {
         // A device that has gone writes nothing any more; its objects can still be destroyed.
         Err(error) if error.kind() != ErrorKind::NoSuchDevice => return Err(error),
@@ -201,6 +204,7 @@ pub(super) fn end_of_qp(
     }
     let mut stale: u64 = cqs.iter().zip(&mut shelves).map(|(cq, shelf)| cq.clear_out(shelf)).sum();
     qp.destroy()?;
+    ended(&mut changes);
     let mut book = None;
     if let (Some((cq, id)), Some(shelf)) = (own, shelves.first_mut()) {
         stale += cq.drop_deferred(shelf, id);
@@ -215,7 +219,7 @@ pub(super) fn end_of_qp(
 }
 
 /// The completion queues of the SRQs that live, each once.
-fn receiving(receivers: &Receivers) -> Vec<Arc<Cq>> {
+fn receiving(receivers: &[(QueueId, Weak<Cq>)]) -> Vec<Arc<Cq>> {
     let mut cqs: Vec<_> = receivers.iter().filter_map(|(_, cq)| cq.upgrade()).collect();
     cqs.sort_unstable_by_key(Arc::as_ptr);
     cqs.dedup_by(|one, other| Arc::ptr_eq(one, other));

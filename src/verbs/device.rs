@@ -10,8 +10,10 @@ use super::{
     sys::{self, ibv_device},
 };
 use std::{
-    ffi::{CStr, c_int},
+    ffi::{CStr, OsStr, c_int},
     io,
+    os::unix::ffi::OsStrExt,
+    path::Path,
     ptr::NonNull,
     sync::Arc,
 };
@@ -83,10 +85,16 @@ impl DeviceHandle {
 
     /// The kernel driver, where sysfs says.
     pub(crate) fn driver(&self) -> Option<String> {
+        // SAFETY: the device is valid.
+        let path = unsafe { &(*self.as_ptr()).dev_path };
+        // SAFETY: c_char and u8 have the same layout, and every byte of the array is initialised.
+        let path = unsafe { &*(&raw const *path).cast::<[u8; 256]>() };
+        let path = CStr::from_bytes_until_nul(path).ok()?;
+        let path = Path::new(OsStr::from_bytes(path.to_bytes()));
         #[cfg(not(test))]
-        let driver = crate::device::driver_of(&self.name());
+        let driver = crate::device::driver_of_verbs(path);
         #[cfg(test)]
-        let driver = super::fake::driver_of(&self.name());
+        let driver = super::fake::driver_of_verbs(path);
         driver
     }
 

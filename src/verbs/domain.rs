@@ -5,7 +5,7 @@
 //! owner: closing it before them would be refused with `EBUSY`.
 
 use super::{
-    context::Context,
+    context::{Changes, Context},
     convert::{errno_value, null_with_errno},
     sys::{self, ibv_xrcd, ibv_xrcd_init_attr},
 };
@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, QpNumber, Result};
 use std::{
     os::fd::{AsRawFd, BorrowedFd},
     ptr::NonNull,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 pub(crate) struct Domain {
@@ -21,15 +21,13 @@ pub(crate) struct Domain {
     ptr: Option<NonNull<ibv_xrcd>>,
     /// Whether it is a file's, so that other processes may have it open.
     shared: bool,
-    /// The targets that are open here by number, each as often as it is.
-    opened: Mutex<Vec<QpNumber>>,
     context: Arc<Context>,
 }
 
 // SAFETY: libibverbs lets any thread use a domain, and the structure does not change; all other fields are
 // Send.
 unsafe impl Send for Domain {}
-// SAFETY: as above, and the list is behind a lock.
+// SAFETY: as above; all other fields are Sync.
 unsafe impl Sync for Domain {}
 
 impl Domain {
@@ -53,23 +51,16 @@ impl Domain {
             unsafe { sys::ibv_open_xrcd(context.as_ptr(), &raw mut attr) }
         })
         .map_err(|source| explain_open(source, file.is_some(), exclusive).device(context.name()))?;
-        let (shared, opened) = (file.is_some(), Mutex::default());
-        Ok(Arc::new(Self { ptr: Some(ptr), shared, opened, context: Arc::clone(context) }))
+        Ok(Arc::new(Self { ptr: Some(ptr), shared: file.is_some(), context: Arc::clone(context) }))
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// The targets that are open here by number, each as often as it is. One is added under
-    /// [`Context::queue_changes`], so that no target is found to be held by nobody else while it is opened.
-    pub(super) fn opened(&self) -> MutexGuard<'_, Vec<QpNumber>> {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether somebody may hold this target of the domain beside the one who created it.
-    pub(super) fn may_share(&self, target: QpNumber) -> bool {
-        (self.shared && self.context.opens_targets()) || self.opened().contains(&target)
+    pub(super) fn may_share(&self, target: QpNumber, changes: &Changes) -> bool {
+        (self.shared && self.context.opens_targets()) || changes.opened.contains(&target)
     }
 
     pub(super) fn as_ptr(&self) -> *mut ibv_xrcd {

@@ -224,7 +224,7 @@ impl Initiator {
         let Some((_, reservation)) = &self.parents else { return Ok(()) };
         // If the kernel refuses the end, the QP may have been stopped.
         self.connected = false;
-        let stale = end_of_qp(&mut self.qp, Some((reservation.cq(), self.ring.id())), || true)?;
+        let stale = end_of_qp(&mut self.qp, Some((reservation.cq(), self.ring.id())), |_| true, |_| ())?;
         // The kernel has let go: the device touches none of the queue's slots any more.
         self.ring.pools().release_all(self.ring.id());
         self.parents = None;

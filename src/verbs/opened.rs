@@ -10,8 +10,8 @@
 //! end of the list for a page and writes there (an assertion guards it that release builds leave out). So the
 //! kernel is asked to destroy the handle, and the provider's structure stays as it is:
 //!
-//! * It (976 bytes in rdma-core 44) cannot be freed here. `ibv_open_qp` returns a pointer into the middle of what mlx5 allocated, at a
-//!   place that differs from release to release.
+//! * It (976 bytes in rdma-core 44) cannot be freed here. `ibv_open_qp` returns a pointer into the middle of
+//!   what mlx5 allocated, at a place that differs from release to release.
 //! * Nothing else refers to it or misses it. libibverbs keeps no list and no count of QPs; mlx5 puts an
 //!   opened QP into no table (neither that of numbers nor that of user indices, for it has no work queues) and
 //!   gives it no buffers and no page of doorbells. A later QP of the same number is found as any other. mlx5's
@@ -20,13 +20,13 @@
 //!   and not acknowledged may still name it, which is why libibverbs waits before it frees one; this one stays.
 
 use super::{
-    context::Context,
+    context::{Changes, Context},
     cq::{end_of_qp, note_stale},
     domain::Domain,
     qp::{Close, Qp},
     sys::{self, ibv_qp_open_attr},
 };
-use crate::{Error, ErrorKind, QpNumber, Result};
+use crate::{Error, ErrorKind, QpNumber, Result, device::CHARACTER_DEVICES};
 use std::sync::Arc;
 
 /// A provider that must not be asked to destroy what it opened.
@@ -70,8 +70,10 @@ impl Opened {
             return Err(named(Error::refused(VERB, ErrorKind::Unsupported, detail)));
         }
         let close = close(context).ok_or_else(|| {
-            let detail = "sysfs does not say which driver the device has, so how its handles are closed is \
-                          not known; /sys/class/infiniband must be readable";
+            let detail = format!(
+                "sysfs does not say which driver the opened device has, so how its handles are closed is not \
+                 known; the device's number must be in {CHARACTER_DEVICES}, with its driver under device"
+            );
             named(Error::refused(VERB, ErrorKind::Unsupported, detail))
         })?;
         let mut attr = ibv_qp_open_attr {
@@ -81,10 +83,10 @@ impl Opened {
             qp_type: sys::IBV_QPT_XRC_RECV,
             ..Default::default()
         };
-        let changes = context.queue_changes();
+        let mut changes = context.queue_changes();
         let opened = Qp::open(context, &mut attr, close);
         if opened.is_ok() {
-            domain.opened().push(number);
+            changes.opened.push(number);
         }
         drop(changes);
         let qp = opened.map_err(|source| {
@@ -106,19 +108,20 @@ impl Opened {
         &self.qp
     }
 
-    /// Lets go of this handle. The target itself is neither stopped nor, while others hold it, ended.
+    /// Lets go of this handle. The target is not stopped; it ends if nobody else holds it.
     pub(crate) fn destroy(&mut self) -> Result<()> {
         self.qp.context().ours("ibv_destroy_qp")?;
         if self.qp.ptr().is_none() {
             return Ok(());
         }
-        let stale = end_of_qp(&mut self.qp, None, || false)?;
         let number = self.qp.number();
-        let mut opened = self.domain.opened();
-        if let Some(at) = opened.iter().position(|&open| open == number) {
-            opened.swap_remove(at);
-        }
-        drop(opened);
+        // With the end itself, so that whoever is alone with the target from then on finds that it is.
+        let forget = |changes: &mut Changes| {
+            if let Some(at) = changes.opened.iter().position(|&open| open == number) {
+                changes.opened.swap_remove(at);
+            }
+        };
+        let stale = end_of_qp(&mut self.qp, None, |_| false, forget)?;
         note_stale(self.qp.context(), stale);
         Ok(())
     }

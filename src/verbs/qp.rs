@@ -176,19 +176,16 @@ impl Qp {
 
     /// The kernel's call to destroy a QP, in the newer form or, where the kernel lacks that, the older.
     fn destroy_in_kernel(&self, ptr: NonNull<ibv_qp>, driver_id: u32) -> std::io::Result<()> {
-        // How many events of it were read. libibverbs waits until as many are acknowledged, lest it free
-        // the structure under an acknowledgement; this one is not freed.
-        let mut events = 0;
         // SAFETY: live until its handle is destroyed below.
         let handle = unsafe { (*ptr.as_ptr()).handle };
         let context = self.context.as_ptr();
-        // SAFETY: the context is live, the handle is the live QP's, and the number may be written. The
-        // provider is never asked to destroy the same QP.
-        let call = unsafe { sys::uverbs_destroy_qp_ioctl(context, handle, driver_id, &raw mut events) };
+        // SAFETY: the context is live, and the handle is the live QP's. The provider is never asked to destroy
+        // the same QP.
+        let call = unsafe { sys::uverbs_destroy_qp_ioctl(context, handle, driver_id) };
         match errno_value(call) {
             Err(lacking) if matches!(lacking.raw_os_error(), Some(libc::ENOTTY | libc::EPROTONOSUPPORT)) => {
                 // SAFETY: as above; the call before did nothing.
-                errno_value(unsafe { sys::uverbs_destroy_qp_write(context, handle, &raw mut events) })
+                errno_value(unsafe { sys::uverbs_destroy_qp_write(context, handle) })
             }
             result => result,
         }

@@ -94,7 +94,7 @@ impl Srq {
         };
         let slots = Arc::new(SrqSlots::new(id, number, pools, max_wr));
         reservation.open_book(Book::Srq(Arc::clone(&slots)));
-        changes.push((id, Arc::downgrade(cq)));
+        changes.receivers.push((id, Arc::downgrade(cq)));
         let parents = Some((Arc::clone(pd), reservation));
         Ok(Self { ptr: Some(ptr), slots, parents, domain: Arc::clone(domain) })
     }

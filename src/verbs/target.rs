@@ -5,6 +5,7 @@
 //! arrive go to the SRQs of the domain, whose own records say what memory they may use.
 
 use super::{
+    context::Changes,
     cq::{end_of_qp, note_stale},
     domain::Domain,
     modify::{all_or_nothing, to_init, to_rtr, to_rts},
@@ -73,12 +74,13 @@ impl Target {
         }
         let (domain, number) = (&self.domain, self.qp.number());
         let connected = &mut self.connected;
-        let stale = end_of_qp(&mut self.qp, None, || {
-            let alone = !domain.may_share(number);
+        let alone = |changes: &Changes| {
+            let alone = !domain.may_share(number, changes);
             // If the kernel refuses the end, the QP may have been stopped.
             *connected &= !alone;
             alone
-        })?;
+        };
+        let stale = end_of_qp(&mut self.qp, None, alone, |_| ())?;
         note_stale(self.qp.context(), stale);
         Ok(())
     }

@@ -2,7 +2,8 @@
 /*
  * Destroying a QP by the kernel's own interface, past the provider, which must
  * then not be asked to destroy it as well: the handle may be another object's
- * by that time. Both forms are public kernel ABI.
+ * by that time. Both forms are public kernel ABI. The kernel answers with the
+ * number of events read, for whoever frees the QP's structure: nobody does.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -10,6 +11,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -19,8 +21,7 @@ _Static_assert(RDMA_DRIVER_MLX5 == 1, "driver id");
 enum { HANDLE, RESPONSE, ATTRS };
 
 int rdma_xrc_uverbs_destroy_qp_ioctl(struct ibv_context *context,
-				     uint32_t handle, uint32_t driver_id,
-				     uint32_t *events)
+				     uint32_t handle, uint32_t driver_id)
 {
 	struct ib_uverbs_destroy_qp_resp response = {};
 	union {
@@ -28,9 +29,12 @@ int rdma_xrc_uverbs_destroy_qp_ioctl(struct ibv_context *context,
 		/* The header ends in an array of no length of its own. */
 		char room[sizeof(struct ib_uverbs_ioctl_hdr) +
 			  ATTRS * sizeof(struct ib_uverbs_attr)];
-	} command = {};
+	} command;
 	struct ib_uverbs_attr *attrs = command.header.attrs;
 
+	_Static_assert(sizeof(command) == 24 + 2 * 16, "a header and two attributes");
+	/* An initialiser would be for the first member alone. */
+	memset(&command, 0, sizeof(command));
 	command.header.length = sizeof(command);
 	command.header.object_id = UVERBS_OBJECT_QP;
 	command.header.method_id = UVERBS_METHOD_QP_DESTROY;
@@ -46,12 +50,11 @@ int rdma_xrc_uverbs_destroy_qp_ioctl(struct ibv_context *context,
 
 	if (ioctl(context->cmd_fd, RDMA_VERBS_IOCTL, &command))
 		return errno;
-	*events = response.events_reported;
 	return 0;
 }
 
 int rdma_xrc_uverbs_destroy_qp_write(struct ibv_context *context,
-				     uint32_t handle, uint32_t *events)
+				     uint32_t handle)
 {
 	struct ib_uverbs_destroy_qp_resp response = {};
 	struct {
@@ -71,6 +74,5 @@ int rdma_xrc_uverbs_destroy_qp_write(struct ibv_context *context,
 		return errno;
 	if (written != sizeof(command))
 		return EIO;
-	*events = response.events_reported;
 	return 0;
 }

@@ -28,18 +28,12 @@ unsafe extern "C" {
     pub fn ibv_open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp;
     /// Destroys the kernel's QP object of this handle, and nothing that the provider has of it: the kernel's
     /// ioctl for it. Returns an errno value: `EINVAL` where the driver is another than `driver_id` says,
-    /// `ENOTTY` or `EPROTONOSUPPORT` where the kernel has no such ioctl. `events` is how many of its
-    /// asynchronous events were read.
+    /// `ENOTTY` or `EPROTONOSUPPORT` where the kernel has no such ioctl.
     #[link_name = "rdma_xrc_uverbs_destroy_qp_ioctl"]
-    pub fn uverbs_destroy_qp_ioctl(
-        context: *mut ibv_context,
-        handle: u32,
-        driver_id: u32,
-        events: *mut u32,
-    ) -> c_int;
+    pub fn uverbs_destroy_qp_ioctl(context: *mut ibv_context, handle: u32, driver_id: u32) -> c_int;
     /// The same by the older way, a write to the device's file, which names no driver.
     #[link_name = "rdma_xrc_uverbs_destroy_qp_write"]
-    pub fn uverbs_destroy_qp_write(context: *mut ibv_context, handle: u32, events: *mut u32) -> c_int;
+    pub fn uverbs_destroy_qp_write(context: *mut ibv_context, handle: u32) -> c_int;
     /// `ibv_query_port(3)`, with the whole structure. Returns an errno value.
     #[link_name = "rdma_xrc_query_port"]
     pub fn ibv_query_port(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr) -> c_int;

@@ -4,12 +4,14 @@
 //! As in the sys crate: pointers are of live objects that this fake made.
 
 use super::{
-    CRASHING, DEVICES, FakeContext, GUID, INLINE, LONGEST, Modified, Object, PLAIN, State, context, create,
-    data_path, destroy, end, granted, inodes, lock, set_errno, zeroed,
+    CRASHING, DEVICES, FILES, FakeContext, GUID, INLINE, LONGEST, Modified, Object, PLAIN, State, context,
+    create, data_path, destroy, end, granted, inodes, lock, set_errno, zeroed,
 };
 use rdma_core_sys::*;
 use std::{
     ffi::{c_char, c_int, c_uint, c_void},
+    fs::File,
+    os::fd::AsRawFd,
     sync::{Arc, OnceLock},
 };
 
@@ -20,6 +22,9 @@ fn device_pointers() -> &'static [usize; DEVICES.len()] {
         DEVICES.map(|name| {
             let mut device = Box::new(zeroed::<ibv_device>());
             for (to, from) in device.name.iter_mut().zip(name.bytes()) {
+                *to = from as c_char;
+            }
+            for (to, from) in device.dev_path.iter_mut().zip(format!("/verbs/{name}").bytes()) {
                 *to = from as c_char;
             }
             Box::into_raw(device) as usize
@@ -58,7 +63,9 @@ pub(in crate::verbs) unsafe fn ibv_open_device(device: *mut ibv_device) -> *mut 
     base.ops.post_send = Some(data_path::post_send);
     base.ops.post_srq_recv = Some(data_path::post_srq_recv);
     base.ops.poll_cq = Some(data_path::poll_cq);
-    Box::into_raw(Box::new(FakeContext { base, device: at, state: Arc::default() })).cast()
+    let file = File::open(FILES[at]).expect("a device that every machine has");
+    base.cmd_fd = file.as_raw_fd();
+    Box::into_raw(Box::new(FakeContext { base, device: at, state: Arc::default(), _file: file })).cast()
 }
 
 pub(in crate::verbs) unsafe fn ibv_close_device(ctx: *mut ibv_context) -> c_int {
@@ -431,21 +438,16 @@ pub(in crate::verbs) unsafe fn uverbs_destroy_qp_ioctl(
     ctx: *mut ibv_context,
     handle: u32,
     driver_id: u32,
-    _: *mut u32,
 ) -> c_int {
     // SAFETY: the context is live.
-    if unsafe { context(ctx) }.device != CRASHING || driver_id != RDMA_DRIVER_MLX5 {
+    if !CRASHING.contains(&unsafe { context(ctx) }.device) || driver_id != RDMA_DRIVER_MLX5 {
         return libc::EINVAL;
     }
     // SAFETY: the same.
     unsafe { end_by_handle(ctx, "uverbs_destroy_qp_ioctl", handle) }
 }
 
-pub(in crate::verbs) unsafe fn uverbs_destroy_qp_write(
-    ctx: *mut ibv_context,
-    handle: u32,
-    _: *mut u32,
-) -> c_int {
+pub(in crate::verbs) unsafe fn uverbs_destroy_qp_write(ctx: *mut ibv_context, handle: u32) -> c_int {
     // SAFETY: the context is live.
     unsafe { end_by_handle(ctx, "uverbs_destroy_qp_write", handle) }
 }
@@ -464,7 +466,7 @@ pub(in crate::verbs) unsafe fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     // SAFETY: a live QP of ours.
     let ctx = unsafe { (*qp).context };
     // SAFETY: the context of a live QP is live.
-    let crashing = unsafe { context(ctx) }.device == CRASHING;
+    let crashing = CRASHING.contains(&unsafe { context(ctx) }.device);
     // SAFETY: the same.
     let opened = lock(&unsafe { context(ctx) }.state).objects[&(qp as usize)].opened;
     assert!(!(crashing && opened), "a provider that would crash is asked to close what it opened");

@@ -25,26 +25,44 @@ pub(super) use rdma_core_sys::*;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     ffi::c_int,
+    fs::File,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
 
-/// The devices of the fake machine: two that have XRC, one that has none, one whose driver is not known.
-const DEVICES: [&str; 4] = ["fake0", "fake1", "plain0", "odd0"];
+/// The devices of the fake machine: two that have XRC, one that has none, one whose driver is not known, and one
+/// whose place in sysfs is another's by the time that it is opened.
+const DEVICES: [&str; 5] = ["fake0", "fake1", "plain0", "odd0", "stale0"];
 
-/// Their kernel drivers. The second one's provider crashes when it closes what it opened.
-pub(crate) fn driver_of(device: &str) -> Option<String> {
-    match device {
-        "fake0" => Some("mlx4_core".to_owned()),
-        "fake1" => Some("mlx5_core.sf".to_owned()),
-        "plain0" => Some("rdma_rxe".to_owned()),
+/// What each is when it is opened, by a character device that every machine has. The second and the last one's
+/// provider crashes when it closes what it opened.
+const FILES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/zero"];
+
+/// Their kernel drivers, by the device's file.
+pub(crate) fn driver_of_file(major: u32, minor: u32) -> Option<String> {
+    let name = match (major, minor) {
+        (1, 3) => "mlx4_core",
+        (1, 5) => "mlx5_core.sf",
+        (1, 7) => "rdma_rxe",
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
+
+/// Their kernel drivers, by what the list of devices has.
+pub(crate) fn driver_of_verbs(path: &Path) -> Option<String> {
+    match path.to_str() {
+        Some("/verbs/fake0" | "/verbs/stale0") => Some("mlx4_core".to_owned()),
+        Some("/verbs/fake1") => Some("mlx5_core.sf".to_owned()),
+        Some("/verbs/plain0") => Some("rdma_rxe".to_owned()),
         _ => None,
     }
 }
 
 /// The fake device of this place has no XRC.
 const PLAIN: usize = 2;
-/// The fake device of this place has a provider that crashes when it closes what it opened.
-const CRASHING: usize = 1;
+/// The fake devices of these places have a provider that crashes when it closes what it opened.
+const CRASHING: [usize; 2] = [1, 4];
 const GUID: u64 = 0x0002_c903_00a1_b2c3;
 /// What every initiator is granted for inline sends.
 pub(crate) const INLINE: u32 = 64;
@@ -60,6 +78,8 @@ struct FakeContext {
     base: ibv_context,
     device: usize,
     state: Arc<Mutex<State>>,
+    /// `base` has its number.
+    _file: File,
 }
 
 /// What lives in one opened fake device.
@@ -448,8 +468,9 @@ unsafe fn end(ctx: *mut ibv_context, verb: &'static str, key: usize) -> c_int {
     if state.looks_at_qps && verb == "ibv_destroy_qp" {
         let qp = &state.objects[&key];
         let shared = qp.parents.iter().any(|parent| state.objects[parent].inode.is_some());
+        // A handle that opened it never stops it.
         assert!(
-            qp.qp_state == IBV_QPS_RESET || shared || state.handles(qp.number) > 1,
+            qp.qp_state == IBV_QPS_RESET || qp.opened || shared || state.handles(qp.number) > 1,
             "a QP is destroyed that was not stopped"
         );
         assert_eq!(state.polls, 0, "a QP is freed while a poll may look at it");
