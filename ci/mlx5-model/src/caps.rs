@@ -27,10 +27,10 @@ const ATOMIC: u16 = 3;
 /// Lowest bit of the variant: what is in force rather than what is possible.
 const CURRENT: u16 = 1;
 
-/// Most QPs of a multicast group.
+/// Most QPs of a guest in a multicast group.
 pub const MAX_GROUP_MEMBERS: usize = 64;
-/// Log of the most multicast groups.
-const LOG_MAX_GROUPS: u64 = 8;
+/// Log of the most multicast groups of a guest.
+pub const LOG_MAX_GROUPS: u64 = 8;
 /// Log of the longest memory region.
 pub const LOG_MAX_REGION: u64 = 40;
 /// Longest work requests, bytes: whole blocks, and no more than a length of 6 bits in units of 16 bytes can say.

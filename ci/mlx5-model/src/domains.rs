@@ -70,7 +70,7 @@ impl Device {
     /// ATTACH_TO_MCG.
     pub fn attach_to_group(&mut self, guest: GuestId, input: &Input) -> Result<(), Refusal> {
         self.objects.qps.owned(guest, input.object())?;
-        self.fabric.attach(input.context(GROUP)?, input.object())
+        self.fabric.attach(input.context(GROUP)?, guest, input.object())
     }
 
     /// DETACH_FROM_MCG.

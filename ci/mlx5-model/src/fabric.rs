@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    caps::MAX_GROUP_MEMBERS,
+    caps::{LOG_MAX_GROUPS, MAX_GROUP_MEMBERS},
     command::status::{Refusal, Status, Syndrome},
     device::Device,
     guest::SM_LID,
-    objects::{GuestId, Objects},
+    objects::GuestId,
 };
 
 /// A group identifier.
@@ -15,9 +15,10 @@ pub type Gid = [u8; 16];
 
 /// The multicast LIDs; a group gets the first free one.
 const FIRST_MLID: u16 = 0xc000;
-const LAST_MLID: u16 = FIRST_MLID + MAX_GROUPS as u16 - 1;
-/// The most groups.
-const MAX_GROUPS: usize = 256;
+/// This one means everybody.
+const LAST_MLID: u16 = 0xffff;
+/// The most groups of a port, the one that is always there included: each port can have as many of its own.
+const MAX_GROUPS: usize = 1 << LOG_MAX_GROUPS;
 /// First byte of a multicast GID.
 const MULTICAST: u8 = 0xff;
 /// Q_Key of the group over which IP finds its way, the one that is there from the beginning.
@@ -63,25 +64,40 @@ pub enum Link {
 #[derive(Debug)]
 pub struct Fabric {
     groups: BTreeMap<Gid, Group>,
-    members: Vec<(Gid, u32)>,
+    members: BTreeMap<(Gid, u32), GuestId>,
+    /// Of how many groups each QP that is in one is a member.
+    of_qps: BTreeMap<(GuestId, u32), usize>,
+    /// The sum of these for each guest.
+    of_guests: BTreeMap<GuestId, usize>,
 }
 
 impl Default for Fabric {
     fn default() -> Self {
         let broadcast = Group { mlid: FIRST_MLID, q_key: IPOIB_Q_KEY, joined: BTreeMap::new() };
-        Self { groups: BTreeMap::from([(BROADCAST, broadcast)]), members: Vec::new() }
+        Self {
+            groups: BTreeMap::from([(BROADCAST, broadcast)]),
+            members: BTreeMap::new(),
+            of_qps: BTreeMap::new(),
+            of_guests: BTreeMap::new(),
+        }
     }
 }
 
 impl Fabric {
     /// A port joins: the group, made if need be with that Q_Key. `None`: there are too many, or it is no group.
     pub fn join(&mut self, gid: Gid, q_key: Option<u32>, lid: u16, states: u8) -> Option<Group> {
+        if gid != BROADCAST && !self.groups.get(&gid).is_some_and(|group| group.joined.contains_key(&lid)) {
+            let own = |(gid, group): &(&Gid, &Group)| **gid != BROADCAST && group.joined.contains_key(&lid);
+            if self.groups.iter().filter(own).count() >= MAX_GROUPS - 1 {
+                return None;
+            }
+        }
         if !self.groups.contains_key(&gid) {
-            if gid[0] != MULTICAST || self.groups.len() >= MAX_GROUPS {
+            if gid[0] != MULTICAST {
                 return None;
             }
             let taken: BTreeSet<u16> = self.groups.values().map(|g| g.mlid).collect();
-            let mlid = (FIRST_MLID..=LAST_MLID).find(|mlid| !taken.contains(mlid))?;
+            let mlid = (FIRST_MLID..LAST_MLID).find(|mlid| !taken.contains(mlid))?;
             let group = Group { mlid, q_key: q_key.unwrap_or(IPOIB_Q_KEY), joined: BTreeMap::new() };
             self.groups.insert(gid, group);
         }
@@ -121,47 +137,66 @@ impl Fabric {
         self.groups.get(gid)
     }
 
-    /// A QP joins.
-    pub fn attach(&mut self, gid: Gid, qpn: u32) -> Result<(), Refusal> {
+    /// A guest's QP joins.
+    pub fn attach(&mut self, gid: Gid, guest: GuestId, qpn: u32) -> Result<(), Refusal> {
         if gid[0] != MULTICAST {
             return Err(Refusal::parameter(Syndrome::BadGid));
         }
-        if self.members.contains(&(gid, qpn)) {
+        if self.members.contains_key(&(gid, qpn)) {
             return Ok(());
         }
-        let of_group = self.members.iter().filter(|(g, _)| *g == gid).count();
-        if of_group >= MAX_GROUP_MEMBERS || self.members.len() >= MAX_GROUPS * MAX_GROUP_MEMBERS {
+        let of_group = self.of_group(&gid).filter(|(_, of)| *of == guest).count();
+        let of_guest = self.of_guests.entry(guest).or_default();
+        if of_group >= MAX_GROUP_MEMBERS || *of_guest >= MAX_GROUPS * MAX_GROUP_MEMBERS {
             return Err(Refusal::new(Status::LimitExceeded, Syndrome::TooManyObjects));
         }
-        self.members.push((gid, qpn));
+        *of_guest += 1;
+        *self.of_qps.entry((guest, qpn)).or_default() += 1;
+        self.members.insert((gid, qpn), guest);
         Ok(())
     }
 
     /// A QP leaves.
     pub fn detach(&mut self, gid: Gid, qpn: u32) -> Result<(), Refusal> {
-        let before = self.members.len();
-        self.members.retain(|m| *m != (gid, qpn));
-        if self.members.len() < before { Ok(()) } else { Err(Refusal::missing(Syndrome::NotAttached)) }
+        let guest = self.members.remove(&(gid, qpn)).ok_or(Refusal::missing(Syndrome::NotAttached))?;
+        if let Some(of_guest) = self.of_guests.get_mut(&guest) {
+            *of_guest -= 1;
+        }
+        if let Some(of_qp) = self.of_qps.get_mut(&(guest, qpn)) {
+            *of_qp -= 1;
+            if *of_qp == 0 {
+                self.of_qps.remove(&(guest, qpn));
+            }
+        }
+        Ok(())
     }
 
     /// The QPs of a group.
     pub fn members(&self, gid: &Gid) -> Vec<u32> {
-        self.members.iter().filter(|(g, _)| g == gid).map(|(_, qpn)| *qpn).collect()
+        self.of_group(gid).map(|(qpn, _)| qpn).collect()
     }
 
-    /// Whether the QP is in a group.
-    pub fn is_member(&self, qpn: u32) -> bool {
-        self.members.iter().any(|(_, n)| *n == qpn)
+    fn of_group(&self, gid: &Gid) -> impl Iterator<Item = (u32, GuestId)> {
+        self.members.range((*gid, 0)..=(*gid, u32::MAX)).map(|((_, qpn), guest)| (*qpn, *guest))
     }
 
-    /// The guest's QPs that are in groups.
-    pub fn memberships(&self, objects: &Objects, guest: GuestId) -> Vec<u32> {
-        self.members.iter().map(|(_, qpn)| *qpn).filter(|n| objects.qps.owned(guest, *n).is_ok()).collect()
+    /// Whether the guest's QP is in a group.
+    pub fn is_member(&self, guest: GuestId, qpn: u32) -> bool {
+        self.of_qps.contains_key(&(guest, qpn))
+    }
+
+    /// The guest's QPs that are in groups, each as often as it is.
+    pub fn memberships(&self, guest: GuestId) -> impl Iterator<Item = u32> {
+        let own = self.of_qps.range((guest, 0)..=(guest, u32::MAX));
+        own.flat_map(|((_, qpn), times)| std::iter::repeat_n(*qpn, *times))
     }
 
     /// All QPs of the guest leave.
-    pub fn forget(&mut self, objects: &Objects, guest: GuestId) {
-        self.members.retain(|(_, qpn)| objects.qps.owned(guest, *qpn).is_err());
+    pub fn forget(&mut self, guest: GuestId) {
+        if self.of_guests.remove(&guest).is_some_and(|count| count > 0) {
+            self.members.retain(|_, of| *of != guest);
+            self.of_qps.retain(|(of, _), _| *of != guest);
+        }
     }
 }
 
@@ -211,6 +246,14 @@ mod tests {
         let mut one_more = BROADCAST;
         one_more[1] = 0;
         assert!(f.join(one_more, None, 2, 1).is_none());
+        let mut others = one_more;
+        for n in 1..MAX_GROUPS {
+            others[14..].copy_from_slice(&(n as u16).to_be_bytes());
+            assert!(f.join(others, None, 3, 1).is_some(), "another port has as many of its own: {n}");
+        }
+        assert!(f.join(one_more, None, 3, 1).is_none());
+        assert!(f.join(others, None, 2, 1).is_none(), "what others made counts as well");
+        f.forget_port(3);
         f.forget_port(2);
         assert_eq!(f.join(one_more, None, 2, 1).unwrap().mlid, FIRST_MLID + 1, "all others are gone");
     }
@@ -236,16 +279,34 @@ mod tests {
     #[test]
     fn members_come_and_go() {
         let mut f = Fabric::default();
-        f.attach(BROADCAST, 5).unwrap();
-        f.attach(BROADCAST, 5).unwrap();
+        f.attach(BROADCAST, 0, 5).unwrap();
+        f.attach(BROADCAST, 0, 5).unwrap();
         assert_eq!(f.members(&BROADCAST), [5]);
+        assert!(f.is_member(0, 5) && f.memberships(0).eq([5]));
         assert!(f.detach([0xff; 16], 5).is_err());
         f.detach(BROADCAST, 5).unwrap();
-        assert!(!f.is_member(5));
-        for n in 0..MAX_GROUP_MEMBERS as u32 {
-            f.attach(BROADCAST, n).unwrap();
+        assert!(!f.is_member(0, 5) && f.memberships(0).next().is_none());
+    }
+
+    #[test]
+    fn no_guest_takes_anothers_share_of_memberships() {
+        let mut f = Fabric::default();
+        let members = MAX_GROUP_MEMBERS as u32;
+        for group in 0..MAX_GROUPS as u16 {
+            let mut gid = BROADCAST;
+            gid[14..].copy_from_slice(&group.to_be_bytes());
+            (0..members).for_each(|n| f.attach(gid, 0, n).unwrap());
+            assert_eq!(f.attach(gid, 0, members).unwrap_err().status, Status::LimitExceeded);
+            f.attach(gid, 1, members).unwrap();
         }
-        assert_eq!(f.attach(BROADCAST, 99).unwrap_err().status, Status::LimitExceeded);
+        let one_more = [MULTICAST; 16];
+        assert_eq!(f.attach(one_more, 0, 1).unwrap_err().status, Status::LimitExceeded);
+        f.attach(one_more, 1, members).unwrap();
+        assert_eq!(f.memberships(1).count(), MAX_GROUPS + 1);
+        f.forget(0);
+        assert!(f.memberships(0).next().is_none());
+        assert_eq!(f.members(&one_more), [members]);
+        f.attach(one_more, 0, 1).unwrap();
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Device {
     pub fn objects_held(&self, guest: GuestId) -> BTreeMap<Kind, Vec<u32>> {
         let mut held = self.objects.held(guest);
         held.extend(self.guests[guest].held());
-        let members = self.fabric.memberships(&self.objects, guest);
+        let members = self.fabric.memberships(guest).collect::<Vec<_>>();
         if !members.is_empty() {
             held.insert(Kind::MulticastMember, members);
         }
@@ -90,7 +90,7 @@ impl Device {
 
     /// Ends everything of the guest's but its pages.
     pub fn drop_objects(&mut self, guest: GuestId) {
-        self.fabric.forget(&self.objects, guest);
+        self.fabric.forget(guest);
         self.fabric.forget_port(self.guests[guest].lid);
         self.objects.clear(guest);
         let o = &self.objects;

@@ -250,7 +250,7 @@ impl Device {
     pub fn destroy_qp(&mut self, guest: GuestId, input: &Input) -> Result<(), Refusal> {
         let qpn = input.object();
         self.objects.qps.owned(guest, qpn)?;
-        if self.fabric.is_member(qpn) {
+        if self.fabric.is_member(guest, qpn) {
             return Err(Refusal::in_use());
         }
         self.engine.forget_timer(qpn);

@@ -9,10 +9,11 @@ use crate::{datapath::packet::Packet, device::Device, objects::GuestId};
 
 /// The longest delay and the widest jitter.
 pub const MAX_DELAY: Duration = Duration::from_secs(10);
-/// The most packets under way, and the most bytes in them. What is beyond is lost, as in a switch that is full.
-pub const MAX_PACKETS: usize = 1 << 16;
+/// The most packets under way in one direction between two ports, and the most bytes in them. What is beyond is lost,
+/// as in a switch that is full. Each direction has its own, so that nobody fills it for others.
+pub const MAX_PACKETS: usize = 1 << 13;
 /// See [`MAX_PACKETS`].
-pub const MAX_BYTES: usize = 64 << 20;
+pub const MAX_BYTES: usize = 8 << 20;
 /// How long a packet waits to be overtaken if no other one comes.
 const HOLD: Duration = Duration::from_millis(1);
 
@@ -112,7 +113,8 @@ pub struct Wire {
     rules: BTreeMap<(GuestId, GuestId), LinkFaults>,
     dice: Dice,
     parcels: BTreeMap<Arrival, Parcel>,
-    bytes: usize,
+    /// Packets under way of each link, and bytes in them.
+    loads: BTreeMap<(GuestId, GuestId), (usize, usize)>,
     sent: u64,
     /// Of each link the packet that waits to be overtaken.
     held: BTreeMap<(GuestId, GuestId), Arrival>,
@@ -185,11 +187,12 @@ impl Wire {
     }
 
     fn insert(&mut self, at: Instant, parcel: Parcel) -> Option<Arrival> {
-        let bytes = self.bytes + parcel.packet.payload();
-        if self.parcels.len() >= MAX_PACKETS || bytes > MAX_BYTES {
+        let load = self.loads.entry((parcel.from, parcel.to)).or_default();
+        let (packets, bytes) = (load.0 + 1, load.1 + parcel.packet.payload());
+        if packets > MAX_PACKETS || bytes > MAX_BYTES {
             return None;
         }
-        self.bytes = bytes;
+        *load = (packets, bytes);
         self.sent += 1;
         let arrival = (at, self.sent);
         self.parcels.insert(arrival, parcel);
@@ -198,7 +201,10 @@ impl Wire {
 
     fn take(&mut self, arrival: Arrival) -> Option<Parcel> {
         let parcel = self.parcels.remove(&arrival)?;
-        self.bytes -= parcel.packet.payload();
+        if let Some((packets, bytes)) = self.loads.get_mut(&(parcel.from, parcel.to)) {
+            *packets -= 1;
+            *bytes -= parcel.packet.payload();
+        }
         Some(parcel)
     }
 

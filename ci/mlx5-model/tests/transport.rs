@@ -482,3 +482,28 @@ fn a_flood_of_packets_ends_at_what_the_wire_holds() {
     p.rig.hurry(AGES);
     assert!(p.rig.device.engine.next_timer().is_none());
 }
+
+#[test]
+fn a_flood_of_packets_is_on_its_own_link_alone() {
+    let mut p = Pair::xrc("flooded");
+    p.rig.device.set_link_faults(Some(0), Some(0), slow(Duration::from_secs(10)), Some(1)).unwrap();
+    p.wire(0, slow(Duration::from_micros(1)));
+    let now = p.rig.device.engine.now();
+    p.rig.device.engine.set_time(now);
+    let cq = p.rig.cq(0, 6);
+    let long = p.rig.region_of(0, p.pd[0], 0x4000_0000, 21, &[4 << 20; 8]);
+    let uc = p.rig.qp(0, p.pd[0], cq.number, Role::Uc);
+    p.rig.connect_with(0, uc.number, (0, uc.number), &[(qpc::MTU, 1)]);
+    for n in 0..2 {
+        let write = [remote(long), data(long, 16 << 20)];
+        p.rig.post(0, &uc, n, WqeOpcode::Write as u8, &write);
+    }
+    while p.rig.device.run(1000) {}
+    let lost = p.activity(0).packets_lost;
+    assert!(lost > 0);
+    p.rig.post_receive(1, &p.srqs[0], 0, p.memory[1], 64);
+    p.send(0, 5);
+    p.rig.hurry(Duration::from_secs(3));
+    assert_eq!(p.completions(0), [DONE]);
+    assert_eq!(p.activity(0).packets_lost, lost);
+}
