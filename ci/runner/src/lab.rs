@@ -159,12 +159,15 @@ impl Lab {
         let processes: Vec<Pid> = starting.iter().map(|one| one.qemu.pid()).collect();
         let power = Arc::new(Power::new(&processes)?);
         let guests = starting.into_iter().map(|one| one.connect(&run, until));
-        let guests = guests.collect::<Result<Vec<_>>>()?;
+        let mut guests = guests.collect::<Result<Vec<_>>>()?;
         let broker = Broker::new(&run.path, power.clone());
         let stop = Stop::default();
         broker.listen(&stop)?;
-        for node in Node::all(count) {
-            broker.serve_guest(node)?;
+        for guest in &mut guests {
+            let name = guest.name();
+            if let Some(port) = guest.control.take() {
+                broker.serve_guest(port, name);
+            }
         }
         let mut lab = Lab {
             paths: paths.clone(),
@@ -319,7 +322,10 @@ impl Lab {
         let model = self.check_model().is_ok();
         let mut asked = Vec::new();
         for guest in &mut self.guests {
-            // One that was killed can't be thawed, and need not be.
+            if self.power.is_killed(guest.node.number) {
+                continue;
+            }
+            // One that has ended can't be thawed, and need not be.
             let _ = self.power.thaw(guest.node.number);
             if model && matches!(guest.qemu.ended(), Ok(None)) && !guest.hangs {
                 let link = guest.link.clone();

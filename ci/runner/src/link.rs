@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::protocol::{
     self, INPUT_WINDOW, JobId, OUTPUT_WINDOW, PIECE, Size, Start, Stream, ToGuest, ToHost,
@@ -84,7 +84,7 @@ impl Link {
     /// Connects to a socket of QEMU's in `dir`. The receiver gets the kernel release of the guest, which is this
     /// `node`, as soon as its agent is there.
     pub fn connect(dir: &Path, socket: &str, node: u8) -> Result<(Link, Receiver<String>)> {
-        let stream = socket::connect(dir, socket)?;
+        let stream = socket::connect(dir, socket).with_context(|| format!("connecting to {socket}"))?;
         let from_guest = stream.try_clone()?;
         let shared =
             Arc::new(Shared { orders: Orders::default(), jobs: Mutex::default(), next: AtomicU32::new(1) });

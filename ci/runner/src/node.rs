@@ -1,11 +1,12 @@
 //! One guest of a run, as the host has it: its QEMU, the way to its agent, its logs.
 
 use std::ffi::OsString;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::console;
 use crate::device::{Device, Node};
@@ -18,7 +19,7 @@ use crate::machine;
 use crate::paths::RunDir;
 use crate::proc::Process;
 use crate::protocol::{Size, Start};
-use crate::{link::Sink, signals};
+use crate::{link::Sink, signals, socket};
 
 /// A QEMU that was started.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub struct Guest {
     /// It was found to answer no more.
     pub hangs: bool,
     hello: Receiver<String>,
+    /// The host's end of its control port, until somebody serves it.
+    pub control: Option<UnixStream>,
     /// Its kernel, once its agent has said so.
     pub release: Option<String>,
 }
@@ -60,14 +63,28 @@ impl Starting {
         Ok(Starting { node, qemu: machine::start(ground, device, run, node)? })
     }
 
-    /// Waits until QEMU listens for the agent's friends.
+    /// Waits until QEMU listens at both of its sockets, which it makes one after the other.
     pub fn connect(mut self, run: &RunDir, until: Instant) -> Result<Guest> {
+        let (agent, control) = (machine::agent_socket(self.node), machine::control_socket(self.node));
+        let number = self.node.number;
+        let control = self.retry(run, until, || {
+            socket::connect(&run.path, &control).with_context(|| format!("connecting to {control}"))
+        })?;
+        let (link, hello) = self.retry(run, until, || Link::connect(&run.path, &agent, number))?;
+        let Starting { node, qemu } = self;
+        Ok(Guest { node, link, qemu, hangs: false, hello, release: None, control: Some(control) })
+    }
+
+    /// Tries until it works, QEMU has ended or it is too late.
+    fn retry<T>(
+        &mut self,
+        run: &RunDir,
+        until: Instant,
+        mut attempt: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
         loop {
-            match Link::connect(&run.path, &machine::agent_socket(self.node), self.node.number) {
-                Ok((link, hello)) => {
-                    let Starting { node, qemu } = self;
-                    return Ok(Guest { node, link, qemu, hangs: false, hello, release: None });
-                }
+            match attempt() {
+                Ok(made) => return Ok(made),
                 Err(error) => {
                     if self.qemu.ended()?.is_some() || Instant::now() > until {
                         let said = console::tail(&run.file(&machine::qemu_log(self.node)), TAIL)?;

@@ -17,14 +17,17 @@ pub enum Action {
     Report,
     /// What a node's drivers and programs hold of the device, by kind and number (all nodes if none is named)
     Held {
-        #[arg(long, value_parser = node())]
+        /// The node's number, from 1
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = node())]
         node: Option<u8>,
     },
     /// What the wire does to packets from a node to a node (any if not named); without faults it is perfect again
     Link {
-        #[arg(long, value_parser = node())]
+        /// The node that sends
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = node())]
         from: Option<u8>,
-        #[arg(long, value_parser = node())]
+        /// The node that is sent to
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = node())]
         to: Option<u8>,
         #[command(flatten)]
         faults: Faults,
@@ -32,30 +35,35 @@ pub enum Action {
     /// Take a node's port down or up
     Port {
         state: PortState,
-        #[arg(long, value_parser = node())]
+        /// The node's number, from 1
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = node())]
         node: u8,
     },
     /// A fatal error of a node's device
     Fatal {
-        #[arg(long, value_parser = node())]
+        /// The node's number, from 1
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = node())]
         node: u8,
     },
     /// Stop a guest as it stands; its device goes on. Beyond some 50 s its kernel may complain afterwards
     Freeze {
-        #[arg(long, value_parser = node())]
+        /// The node's number, from 1
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = node())]
         node: u8,
         /// Until thawed if not given; seconds, or with a unit (500ms)
-        #[arg(long = "for", value_name = "S", value_parser = seconds)]
+        #[arg(long = "for", value_name = "S", allow_negative_numbers = true, value_parser = seconds)]
         period: Option<Duration>,
     },
     /// Let a frozen guest go on
     Thaw {
-        #[arg(long, value_parser = node())]
+        /// The node's number, from 1
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = node())]
         node: u8,
     },
     /// End a guest at once, as if its power failed; that is no failure of the run
     Kill {
-        #[arg(long, value_parser = node())]
+        /// The node's number, from 1
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = node())]
         node: u8,
     },
 }
@@ -70,19 +78,19 @@ pub enum PortState {
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct Faults {
     /// Probability that a packet is lost: 0.01, or 1%
-    #[arg(long, value_name = "P", value_parser = probability)]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = probability)]
     pub loss: Option<f64>,
     /// Probability that a packet comes twice
-    #[arg(long, value_name = "P", value_parser = probability)]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = probability)]
     pub duplicate: Option<f64>,
     /// Probability that a packet comes after one that was sent later
-    #[arg(long, value_name = "P", value_parser = probability)]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = probability)]
     pub reorder: Option<f64>,
     /// How long each packet is on its way, in µs, or with a unit (2ms)
-    #[arg(long, value_name = "US", value_parser = microseconds)]
+    #[arg(long, value_name = "US", allow_negative_numbers = true, value_parser = microseconds)]
     pub delay: Option<Duration>,
     /// By how much that time varies at most, in µs, or with a unit
-    #[arg(long, value_name = "US", value_parser = microseconds)]
+    #[arg(long, value_name = "US", allow_negative_numbers = true, value_parser = microseconds)]
     pub jitter: Option<Duration>,
     /// Start of the random numbers: the same start, the same faults
     #[arg(long, value_name = "N")]

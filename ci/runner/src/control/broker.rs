@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{LONGEST_REQUEST, Power, SOCKET};
-use crate::device::{MODEL_CONTROL, Node};
-use crate::machine;
+use crate::device::MODEL_CONTROL;
+use crate::report::say;
 use crate::socket::{self, Stop};
 
 /// How long the model may take to answer.
@@ -23,6 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LONGEST_ANSWER: u64 = 16 << 20;
 /// Clients at the run's socket at one time.
 const CLIENTS: usize = 32;
+
+/// Faults of others that a run tells of: a guest may ask for any number.
+const MOST_TOLD: usize = 100;
+/// Letters of each.
+const MOST_WORDS: usize = 200;
 
 /// What the lab does itself.
 #[derive(Debug, Deserialize)]
@@ -40,12 +45,14 @@ const OWN: [&str; 3] = ["freeze", "thaw", "kill"];
 pub struct Broker {
     run: PathBuf,
     power: Arc<Power>,
+    /// How many were told of.
+    told: AtomicUsize,
 }
 
 impl Broker {
     /// For the run in this folder.
     pub fn new(run: &Path, power: Arc<Power>) -> Arc<Broker> {
-        Arc::new(Broker { run: run.to_owned(), power })
+        Arc::new(Broker { run: run.to_owned(), power, told: AtomicUsize::new(0) })
     }
 
     /// Listens in the run's folder until `stop` is dropped.
@@ -61,7 +68,7 @@ impl Broker {
             }
             let (broker, clients) = (broker.clone(), clients.clone());
             thread::spawn(move || {
-                broker.serve(stream);
+                broker.serve(stream, "ci/lab control");
                 clients.fetch_sub(1, Ordering::Relaxed);
             });
             true
@@ -70,21 +77,20 @@ impl Broker {
     }
 
     /// Serves the port of a guest, on a thread of its own: a guest that sends and does not read holds up nobody else.
-    pub fn serve_guest(self: &Arc<Broker>, node: Node) -> Result<()> {
-        let stream = socket::connect(&self.run, &machine::control_socket(node))?;
+    /// `who` is its name for people.
+    pub fn serve_guest(self: &Arc<Broker>, port: UnixStream, who: String) {
         let broker = self.clone();
-        thread::spawn(move || broker.serve(stream));
-        Ok(())
+        thread::spawn(move || broker.serve(port, &who));
     }
 
     /// Answers one who asks, until he leaves.
-    fn serve(&self, stream: UnixStream) {
+    fn serve(&self, stream: UnixStream, who: &str) {
         let Ok(mut to) = stream.try_clone() else { return };
         let mut from = BufReader::new(stream);
         while let Ok(Some(line)) = next_line(&mut from) {
             let answer = match line {
                 Line::Whole(bytes) if bytes.trim_ascii().is_empty() => continue,
-                Line::Whole(bytes) => self.answer(&bytes),
+                Line::Whole(bytes) => self.answer(&bytes, who),
                 Line::TooLong => refusal(&anyhow!("a request may have {LONGEST_REQUEST} bytes at most")),
             };
             if to.write_all(format!("{answer}\n").as_bytes()).is_err() {
@@ -93,13 +99,18 @@ impl Broker {
         }
     }
 
-    /// Answers one request, whatever bytes it has.
-    fn answer(&self, line: &[u8]) -> Value {
+    /// Answers one request, whatever bytes it has, and says on standard error what was done.
+    fn answer(&self, line: &[u8], who: &str) -> Value {
         let request = serde_json::from_slice(line).context("a request is a JSON object on one line");
         let (tag, answer) = match request {
             Ok(Value::Object(mut request)) => {
                 let tag = request.remove("tag");
-                (tag, self.ask(&Value::Object(request)))
+                let request = Value::Object(request);
+                let answer = self.ask(&request);
+                if answer.is_ok() && !is_question(&request) {
+                    self.tell(&request, who);
+                }
+                (tag, answer)
             }
             Ok(_) => (None, Err(anyhow!("a request is a JSON object, such as {{\"do\":\"report\"}}"))),
             Err(error) => (None, Err(error)),
@@ -111,8 +122,31 @@ impl Broker {
         answer
     }
 
+    /// Says on the run's standard error what somebody had done, as far as there is an end to it.
+    fn tell(&self, request: &Value, who: &str) {
+        match self.told.fetch_add(1, Ordering::Relaxed) {
+            0..MOST_TOLD => say(&format!("by {who}: {}", words(request))),
+            MOST_TOLD => say(&format!("by {who} and others: more, which is not shown")),
+            _ => {
+                // It must not come round to 0.
+                self.told.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Keeps an answer in the run's folder under this name, and returns where.
+    pub fn keep(&self, name: &str, answer: &Value) -> Result<PathBuf> {
+        let path = self.run.join(name);
+        std::fs::write(&path, format!("{answer:#}\n")).with_context(|| path.display().to_string())?;
+        Ok(path)
+    }
+
     /// Does what a request says and returns what is told of it.
     pub fn ask(&self, request: &Value) -> Result<Value> {
+        let killed = request["node"].as_u64().and_then(|node| u8::try_from(node).ok());
+        if let Some(node) = killed.filter(|node| self.power.is_killed(*node)) {
+            bail!("node {node} was killed");
+        }
         if !request["do"].as_str().is_some_and(|word| OWN.contains(&word)) {
             return self.ask_model(request);
         }
@@ -142,6 +176,22 @@ impl Broker {
         BufReader::new(model.take(LONGEST_ANSWER)).read_until(b'\n', &mut answer)?;
         Ok(serde_json::from_slice(&answer)?)
     }
+}
+
+/// Whether it changes nothing.
+fn is_question(request: &Value) -> bool {
+    request["do"].as_str().is_some_and(|word| ["report", "held"].contains(&word))
+}
+
+/// A request that was granted, for people: `port node=1 state=down`.
+fn words(request: &Value) -> String {
+    let fields = request.as_object().into_iter().flatten().filter(|(name, _)| *name != "do");
+    let fields = fields.map(|(name, value)| match value.as_str() {
+        Some(text) => format!(" {name}={text}"),
+        None => format!(" {name}={value}"),
+    });
+    let word = request["do"].as_str().unwrap_or_default();
+    format!("{word}{}", fields.collect::<String>()).chars().take(MOST_WORDS).collect()
 }
 
 fn refusal(error: &anyhow::Error) -> Value {
@@ -187,7 +237,6 @@ fn next_line(from: &mut impl BufRead) -> io::Result<Option<Line>> {
 mod tests {
     use super::*;
     use crate::proc::Process;
-    use std::os::unix::net::UnixListener;
     use std::process::Command;
 
     struct Scene {
@@ -221,7 +270,7 @@ mod tests {
     #[test]
     fn requests_are_answered() {
         let scene = scene();
-        let answer = |line: &str| scene.broker.answer(line.as_bytes());
+        let answer = |line: &str| scene.broker.answer(line.as_bytes(), "a test");
         assert_eq!(answer(r#"{"do":"held","node":1}"#), json!({"ok": {"do": "held", "node": 1}}));
         assert_eq!(answer(r#"{"tag":[1],"do":"x"}"#), json!({"ok": {"do": "x"}, "tag": [1]}));
         assert_eq!(answer(r#"{"do":"no"}"#), json!({"error": "no such thing"}));
@@ -239,7 +288,7 @@ mod tests {
             let answer = answer(wrong);
             assert!(answer["error"].as_str().unwrap().contains(said), "{wrong}: {answer}");
         }
-        assert!(scene.broker.answer(&[b'"', 0xff, b'"'])["error"].is_string());
+        assert!(scene.broker.answer(&[b'"', 0xff, b'"'], "a test")["error"].is_string());
     }
 
     #[test]
@@ -256,10 +305,8 @@ mod tests {
         let scene = scene();
         scene.broker.listen(&scene.stop).unwrap();
         // And a guest that writes and never reads is not in the way.
-        let node = Node { number: 1, count: 1 };
-        let port = UnixListener::bind(scene.dir.path().join(machine::control_socket(node))).unwrap();
-        scene.broker.serve_guest(node).unwrap();
-        let (mut flood, _) = port.accept().unwrap();
+        let (port, mut flood) = UnixStream::pair().unwrap();
+        scene.broker.serve_guest(port, "the guest".to_owned());
         flood.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
         while flood.write_all(b"{}\n[]\nx\n").is_ok() {}
 
@@ -275,6 +322,26 @@ mod tests {
         let long = [vec![b' '; LONGEST_REQUEST + 1], b"\n".to_vec()].concat();
         assert!(ask(&long)["error"].as_str().unwrap().contains("bytes at most"));
         assert_eq!(ask(b"{\"do\":\"thaw\",\"node\":1}\n"), json!({"ok": {}}));
+    }
+
+    #[test]
+    fn of_a_killed_node_there_is_nothing_to_ask() {
+        let scene = scene();
+        let answer = |line: &str| scene.broker.answer(line.as_bytes(), "a test");
+        assert_eq!(answer(r#"{"do":"kill","node":1}"#), json!({"ok": {}}));
+        for word in ["held", "port", "fatal", "freeze", "thaw", "kill"] {
+            let answer = answer(&format!(r#"{{"do":"{word}","node":1}}"#));
+            assert_eq!(answer, json!({"error": "node 1 was killed"}), "{word}");
+        }
+        assert!(answer(r#"{"do":"held"}"#)["ok"].is_object(), "the others can be asked about");
+    }
+
+    #[test]
+    fn words_for_people() {
+        assert_eq!(words(&json!({"do": "port", "node": 1, "state": "down"})), "port node=1 state=down");
+        assert_eq!(words(&json!({"do": "link"})), "link");
+        assert_eq!(words(&json!({"do": "x".repeat(1000)})).len(), MOST_WORDS);
+        assert!(is_question(&json!({"do": "held", "node": 1})) && !is_question(&json!({"do": "kill"})));
     }
 
     #[test]

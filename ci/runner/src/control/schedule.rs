@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use super::action::seconds;
 use super::{Action, Broker};
@@ -41,6 +42,38 @@ impl At {
         }
         Ok(())
     }
+
+    /// Does it. What it asks for is kept in the run's folder.
+    fn act(&self, broker: &Broker) -> Result<()> {
+        let answer = broker.ask(&self.action.request())?;
+        if let Some(name) = self.keeps() {
+            let path = broker.keep(&name, &answer)?;
+            say(&format!("{}: {}", self.words, path.display()));
+        }
+        Ok(())
+    }
+
+    /// The file that its answer goes to, if it has one.
+    fn keeps(&self) -> Option<String> {
+        let after = self.after.as_secs_f64();
+        match self.action {
+            Action::Report => Some(format!("report-{after}s.json")),
+            Action::Held { node: None } => Some(format!("held-{after}s.json")),
+            Action::Held { node: Some(node) } => Some(format!("held-node-{node}-{after}s.json")),
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with an action's words, on one line and without the usage that follows, which is not this option's.
+fn wrong(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "it names no action; 'ci/lab control --help' lists them".to_owned();
+    }
+    let text = error.to_string();
+    let said = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let said: Vec<&str> = said.map(str::trim).filter(|line| !line.is_empty()).collect();
+    said.join(" ").trim_start_matches("error: ").to_owned()
 }
 
 impl FromStr for At {
@@ -51,11 +84,7 @@ impl FromStr for At {
         let after = words.next().ok_or("it is empty; it should be like '5 port down --node 1'")?;
         let after = seconds(after)?;
         let words: Vec<&str> = words.collect();
-        let parsed = Words::try_parse_from(&words).map_err(|error| {
-            // The first line says what is wrong; the usage that follows is not this option's.
-            let text = error.to_string();
-            text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
-        })?;
+        let parsed = Words::try_parse_from(&words).map_err(|error| wrong(&error))?;
         Ok(At { after, action: parsed.action, words: words.join(" ") })
     }
 }
@@ -89,7 +118,7 @@ impl Schedule {
                 let wait = at.after.saturating_sub(began.elapsed());
                 if outcome.left.is_empty() && stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                     say(&format!("after {:.1} s: {}", began.elapsed().as_secs_f64(), at.words));
-                    if let Err(error) = broker.ask(&at.action.request()) {
+                    if let Err(error) = at.act(&broker) {
                         outcome.refused.push(format!("{}: {error:#}", at.words));
                     }
                 } else {
@@ -125,14 +154,30 @@ mod tests {
             ("", "empty"),
             ("port down --node 1", "port is no time"),
             ("-1 report", "-1 is no time"),
-            ("5", ""),
+            ("5", "no action"),
             ("5 burn --node 1", "burn"),
-            ("5 port down", "required"),
+            ("5 port down", "required arguments were not provided: --node <N>"),
             ("5 kill --node 9", "9"),
         ] {
             let error = wrong.parse::<At>().unwrap_err();
             assert!(error.contains(said) && !error.contains('\n'), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn answers_are_kept() {
+        for (text, name) in [
+            ("5 report", Some("report-5s.json")),
+            ("0.5 held --node 2", Some("held-node-2-0.5s.json")),
+            ("1 held", Some("held-1s.json")),
+            ("1 kill --node 1", None),
+        ] {
+            assert_eq!(text.parse::<At>().unwrap().keeps().as_deref(), name);
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let broker = Broker::new(dir.path(), Arc::new(Power::new(&[]).unwrap()));
+        let path = broker.keep("held-1s.json", &serde_json::json!([7])).unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "[\n  7\n]\n");
     }
 
     #[test]
