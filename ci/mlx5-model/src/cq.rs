@@ -330,6 +330,7 @@ impl Device {
         {
             return Err(Refusal::in_use());
         }
+        self.engine.forget_timer(cqn);
         self.objects.remove::<CompletionQueue>(guest, cqn).map(|_| ())
     }
 

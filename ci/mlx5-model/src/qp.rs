@@ -22,6 +22,9 @@ pub const MAX_RECEIVE_BYTES: usize = 1 << LOG_MAX_STRIDE;
 const LOG_MIN_STRIDE: u64 = 4;
 /// Packet sequence numbers have 24 bits.
 pub const PSN_MASK: u32 = 0xff_ffff;
+/// A packet is lost if so many sequence numbers were used while it was under way: what lies behind by that much, and
+/// by what else may be under way, still is behind (see [`AHEAD`](crate::datapath::packet::AHEAD)).
+const MAX_AGE: u64 = 1 << 22;
 /// MTU code 1 is 256 bytes, each next one twice that.
 const MTU_BASE: u32 = 128;
 
@@ -73,10 +76,40 @@ pub enum Receive {
 pub struct Repeating {
     /// Times that the peer had no receive.
     pub not_ready: u8,
+    /// Times that a QP in error was looked at and nothing was posted.
+    pub idle_looks: u32,
     /// Since when the peer does not answer.
     pub silent_since: Option<Instant>,
     /// Nothing is sent before this.
     pub wake: Option<Instant>,
+}
+
+/// From a QP's making or reset to the next, and how far it has come: for a packet that is very late.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Life {
+    /// No two of all QPs have the same.
+    number: u64,
+    /// Sequence numbers used by its requests that are done, and by those that it answered. These never turn over.
+    sent: u64,
+    received: u64,
+}
+
+impl Life {
+    /// One of that number, at its beginning.
+    pub fn new(number: u64) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    /// Whether it can tell where a request belongs that left for it back then. Sequence numbers turn over: one of
+    /// which too many have been used since could be mistaken for a new one.
+    pub fn knows_requests_of(&self, then: &Self) -> bool {
+        self.number == then.number && self.received - then.received < MAX_AGE
+    }
+
+    /// The same of an answer.
+    pub fn knows_answers_of(&self, then: &Self) -> bool {
+        self.number == then.number && self.sent - then.sent < MAX_AGE
+    }
 }
 
 /// A queue pair.
@@ -118,8 +151,8 @@ pub struct QueuePair {
     pub sending: Option<Box<Sending>>,
     /// What it remembers of requests.
     pub answering: Answering,
-    /// How often it was reset: packets for an earlier life are lost.
-    pub life: u32,
+    /// Packets for an earlier life are lost.
+    pub life: Life,
     /// Whether it waits for its turn.
     pub queued: bool,
     /// Whether a request came since it is ready to receive.
@@ -188,7 +221,7 @@ impl QueuePair {
             repeating: Repeating::default(),
             sending: None,
             answering: Answering::default(),
-            life: 0,
+            life: Life::default(),
             queued: false,
             established: false,
             context,
@@ -270,6 +303,7 @@ impl QueuePair {
     /// A request is done: the numbers on its side go on.
     pub fn sent(&mut self, packets: u32) {
         self.send_psn = self.psn_after(packets);
+        self.life.sent += u64::from(packets);
         self.repeating = Repeating::default();
     }
 
@@ -282,6 +316,7 @@ impl QueuePair {
     /// A request came in: the numbers on its side go on.
     pub fn received(&mut self, packets: u32) {
         self.receive_psn = self.receive_psn.wrapping_add(packets) & PSN_MASK;
+        self.life.received += u64::from(packets);
         self.answering.told = false;
     }
 
@@ -290,12 +325,12 @@ impl QueuePair {
         1 << qpc::LOG_RRA_MAX.get32(&self.context)
     }
 
-    /// Back to where a new QP is, except for its shape.
-    pub fn reset(&mut self) {
+    /// Back to where a new QP is, except for its shape; in a life of that number.
+    pub fn reset(&mut self, life: u64) {
         self.state = QpState::Reset;
         self.stop_sending();
         self.answering = Answering::default();
-        self.life = self.life.wrapping_add(1);
+        self.life = Life::new(life);
         self.established = false;
         if let Some(send) = &mut self.send {
             send.next = 0;

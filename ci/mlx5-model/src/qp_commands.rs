@@ -11,7 +11,7 @@ use crate::{
     fields::{qpc, rst2init_qp_in},
     hw::{QpState, Service},
     objects::GuestId,
-    qp::{QueuePair, Receive},
+    qp::{Life, QueuePair, Receive},
 };
 
 /// Where the commands have the context and CREATE_QP the page list.
@@ -219,7 +219,8 @@ impl QueuePair {
 impl Device {
     /// CREATE_QP.
     pub fn create_qp(&mut self, guest: GuestId, input: &Input, output: &mut Output) -> Result<(), Refusal> {
-        let qp = QueuePair::new(guest, input.context(CONTEXT)?, input.pages(PAGES))?;
+        let mut qp = QueuePair::new(guest, input.context(CONTEXT)?, input.pages(PAGES))?;
+        qp.life = Life::new(self.engine.next_life());
         let o = &self.objects;
         // The driver's own QP for registration has no domain.
         if qp.service != Service::Umr {
@@ -271,7 +272,10 @@ impl Device {
             self.resume_sends(qpn);
         }
         match t.to {
-            QpState::Reset => self.objects.qps.owned_mut(guest, qpn)?.reset(),
+            QpState::Reset => {
+                let life = self.engine.next_life();
+                self.objects.qps.owned_mut(guest, qpn)?.reset(life);
+            }
             QpState::Error => self.fail_qp(qpn, None),
             QpState::ReadyToSend => self.ring(qpn),
             _ => {}

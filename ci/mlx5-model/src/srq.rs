@@ -344,6 +344,8 @@ impl Device {
         if self.objects.qps.iter().any(|(_, qp)| qp.receives_from(srqn)) {
             return Err(Refusal::in_use());
         }
+        // Messages to it that have begun hold receives of it.
+        self.objects.qps.iter_mut().for_each(|(_, qp)| qp.answering.forget_srq(srqn));
         self.objects.remove::<SharedReceiveQueue>(guest, srqn).map(|_| ())
     }
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{datapath::packet::Packet, device::Device, objects::GuestId};
+use crate::{datapath::packet::Packet, device::Device, objects::GuestId, qp::Life};
 
 /// The longest delay and the widest jitter.
 pub const MAX_DELAY: Duration = Duration::from_secs(10);
@@ -85,8 +85,8 @@ pub struct Parcel {
     pub from: GuestId,
     /// The port that it goes to.
     pub to: GuestId,
-    /// Which life of its QP it is for (see [`QueuePair::life`](crate::qp::QueuePair::life)).
-    pub life: u32,
+    /// Of the QP that it is for, as it was when the packet left.
+    pub life: Life,
     /// The packet.
     pub packet: Packet,
 }

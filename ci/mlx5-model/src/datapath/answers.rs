@@ -69,7 +69,7 @@ impl Device {
             return Err(self.refuse(target, WqeSyndrome::RemoteInvalidRequest));
         }
         let may_write = qp.accepts(qpc::RWE);
-        let (opcode, total) = (request.opcode, request.total);
+        let (opcode, total, srqn) = (request.opcode, request.total, request.srqn);
         let invalidates = opcode == WqeOpcode::SendInvalidate;
         if invalidates && self.objects.mkeys.may_invalidate(&who, request.immediate).is_err() {
             return Err(self.refuse(target, WqeSyndrome::RemoteAccess));
@@ -83,7 +83,7 @@ impl Device {
                 return Err(self.break_off(target, &taken, Failed::Sink(fault)));
             }
             let (who, access) = (taken.who, Access::LocalWrite);
-            return Ok(Incoming { opcode, total, offset: 0, who, access, taken: Some(taken), pieces });
+            return Ok(Incoming { opcode, total, offset: 0, who, access, srqn, taken: Some(taken), pieces });
         }
         let mut pieces = std::mem::take(&mut self.engine.receive.pieces);
         pieces.clear();
@@ -93,7 +93,7 @@ impl Device {
         if !may_write || sink.check(store, total).is_err() {
             return Err(self.refuse(target, WqeSyndrome::RemoteAccess));
         }
-        Ok(Incoming { opcode, total, offset: 0, who, access: Access::RemoteWrite, taken: None, pieces })
+        Ok(Incoming { opcode, total, offset: 0, who, access: Access::RemoteWrite, srqn, taken: None, pieces })
     }
 
     /// A later part: it must go on where the message stands.
@@ -101,7 +101,8 @@ impl Device {
         let target = request.destination;
         let qp = self.objects.qps.get_mut(target).ok_or(Reply::Silence)?;
         let fits = qp.answering.incoming.as_ref().is_some_and(|i| {
-            (i.opcode, i.total, i.offset) == (request.opcode, request.total, request.offset)
+            (i.opcode, i.total, i.offset, i.srqn)
+                == (request.opcode, request.total, request.offset, request.srqn)
         });
         match qp.answering.incoming.take_if(|_| fits) {
             Some(incoming) => Ok(*incoming),
@@ -177,40 +178,54 @@ impl Device {
             return self.refuse(target, WqeSyndrome::RemoteAccess);
         }
         match self.bring_data(request, load, source) {
-            Some(reply) => reply,
-            None => self.refuse(target, WqeSyndrome::RemoteOperation),
+            Ok(reply) => reply,
+            Err(brought) => {
+                let refusal = self.refuse(target, WqeSyndrome::RemoteOperation);
+                if load.is_direct {
+                    return refusal;
+                }
+                // The requester has what is before it, and would take a refusal of that for an old one.
+                self.send_answer(who.guest, request, request.psn_after(brought), refusal);
+                Reply::Silence
+            }
         }
     }
 
-    /// Brings what a read asks for: at once, or in packets. `None`: it cannot be read.
-    pub(super) fn bring_data(&mut self, request: &Request, load: &Load, mut source: End) -> Option<Reply> {
+    /// Brings what a read asks for: at once, or in packets. If it cannot be read, says how many packets were brought
+    /// before.
+    pub(super) fn bring_data(
+        &mut self,
+        request: &Request,
+        load: &Load,
+        mut source: End,
+    ) -> Result<Reply, u32> {
         let store = Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
         if load.is_direct {
             let mut sink = load.end(Access::LocalWrite);
             if let Err(fault) = sink.check(store, request.length) {
-                return Some(Reply::Failed(local_syndrome(fault)));
+                return Ok(Reply::Failed(local_syndrome(fault)));
             }
             return match copy(store, &mut self.engine.bounce, &mut source, &mut sink, request.length) {
-                Ok(()) => Some(Reply::Data),
-                Err(Failed::Sink(fault)) => Some(Reply::Failed(local_syndrome(fault))),
-                Err(Failed::Source(_)) => None,
+                Ok(()) => Ok(Reply::Data),
+                Err(Failed::Sink(fault)) => Ok(Reply::Failed(local_syndrome(fault))),
+                Err(Failed::Source(_)) => Err(0),
             };
         }
-        let qp = self.objects.qps.get(request.destination)?;
+        let Some(qp) = self.objects.qps.get(request.destination) else { return Ok(Reply::Silence) };
         let (guest, mtu) = (qp.guest, u64::from(qp.mtu()));
         let mut left = request.length;
         for n in 0..request.packets {
             let mut payload = vec![0; left.min(mtu) as usize];
             let store =
                 Store { keys: &self.objects.mkeys, guests: &self.guests, steps: &self.engine.key_steps };
-            source.read(store, &mut payload).ok()?;
+            source.read(store, &mut payload).map_err(|_| n)?;
             left -= payload.len() as u64;
             let psn = request.psn_after(n);
             let (reply, payload) = (Reply::Data, payload.into());
             let data = Packet::Answer { qpn: request.source, psn, reply, payload };
             self.transmit(guest, Some(request.guest), data);
         }
-        Some(Reply::Data)
+        Ok(Reply::Data)
     }
 
     pub(super) fn answer_atomic(&mut self, request: &Request, who: Accessor) -> Reply {

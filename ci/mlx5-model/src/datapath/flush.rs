@@ -13,8 +13,10 @@ use crate::{
 
 use super::wqe::Wqe;
 
-/// A QP in error has its own receive queue looked at this often: there is no doorbell for receives.
+/// A QP in error has its own receive queue looked at after this time, as there is no doorbell for receives, and as long
+/// as nothing is posted each time after twice as long, up to [`FLUSH_DOUBLINGS`] times.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(5);
+const FLUSH_DOUBLINGS: u32 = 6;
 
 impl Device {
     /// Moves a QP to send error; its sends are flushed when its turn comes.
@@ -76,8 +78,13 @@ impl Device {
         }
         let waits = qp.repeating.wake.is_some();
         let flushed = self.flush_receive(qpn);
-        if !flushed && !waits {
-            self.wake_at(qpn, self.engine.now() + FLUSH_INTERVAL);
+        let Some(qp) = self.objects.qps.get_mut(qpn) else { return flushed };
+        if flushed {
+            qp.repeating.idle_looks = 0;
+        } else if !waits {
+            let pause = FLUSH_INTERVAL * (1 << qp.repeating.idle_looks);
+            qp.repeating.idle_looks = (qp.repeating.idle_looks + 1).min(FLUSH_DOUBLINGS);
+            self.wake_at(qpn, self.engine.now() + pause);
         }
         flushed
     }

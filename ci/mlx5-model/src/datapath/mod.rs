@@ -49,6 +49,7 @@ pub struct Engine {
     timers: Timers,
     clock: Option<Instant>,
     dead_cqs: Vec<u32>,
+    lives: u64,
     wqe: Option<Box<Wqe>>,
     /// What lies between the ports.
     pub wire: Wire,
@@ -68,6 +69,7 @@ impl Default for Engine {
             timers: Timers::default(),
             clock: None,
             dead_cqs: Vec::new(),
+            lives: 0,
             wqe: Some(Box::default()),
             wire: Wire::default(),
             key_steps: KeySteps::default(),
@@ -88,6 +90,12 @@ impl Engine {
     /// A completion queue's event is due at that time at the latest.
     pub fn cq_waits(&mut self, cqn: u32, at: Instant) {
         self.timers.set(cqn, at);
+    }
+
+    /// The number of a QP's new life; 0 is nobody's.
+    pub fn next_life(&mut self) -> u64 {
+        self.lives += 1;
+        self.lives
     }
 
     /// The time.
@@ -125,9 +133,9 @@ impl Engine {
         self.timers.keep(keep);
     }
 
-    /// The QP is gone.
-    pub fn forget_timer(&mut self, qpn: u32) {
-        self.timers.cancel(qpn);
+    /// The QP or CQ is gone.
+    pub fn forget_timer(&mut self, number: u32) {
+        self.timers.cancel(number);
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Incoming {
     pub who: Accessor,
     /// What they must allow.
     pub access: Access,
+    /// The SRQ that it names (XRC).
+    pub srqn: Option<u32>,
     /// The receive that was taken for it.
     pub taken: Option<Taken>,
     /// Where it goes to.
@@ -64,6 +66,13 @@ impl Answering {
     pub fn break_off(&mut self) -> Option<Taken> {
         self.abandon();
         self.spare.take().map(|(taken, _)| taken)
+    }
+
+    /// The SRQ ends: what was taken from it, and the message that it was taken for, end with it, and nobody is told.
+    pub fn forget_srq(&mut self, srqn: u32) {
+        let was_taken = |taken: &Taken| taken.srqn == Some(srqn);
+        self.incoming.take_if(|incoming| incoming.taken.as_ref().is_some_and(was_taken));
+        self.spare.take_if(|(taken, _)| was_taken(taken));
     }
 
     /// Remembers the result of an atomic, and forgets the oldest if there are more than `most`.
@@ -101,6 +110,8 @@ pub struct Taken {
     counter: u16,
     cqn: u32,
     user_index: u32,
+    /// The SRQ that it was in.
+    srqn: Option<u32>,
     /// Who its keys are for.
     pub who: Accessor,
 }
@@ -131,7 +142,8 @@ impl Device {
     pub fn take_receive(&mut self, qpn: u32, named: Option<u32>) -> Result<Taken, NoReceive> {
         let qp = self.objects.qps.get_mut(qpn).ok_or(NoReceive::Broken)?;
         let who = qp.accessor(qpn);
-        let own = Taken { qpn, counter: 0, cqn: qp.receive_cqn, user_index: qp.user_index, who };
+        let (cqn, user_index) = (qp.receive_cqn, qp.user_index);
+        let own = Taken { qpn, counter: 0, cqn, user_index, srqn: None, who };
         let srqn = match (&mut qp.receive, named) {
             (Receive::Own { log_size, log_stride, next }, _) => {
                 let memory = &self.guests[qp.guest].memory;
@@ -181,6 +193,7 @@ impl Device {
         };
         parse_scatter(&scratch.bytes[..entry.length], &mut scratch.pieces);
         let who = Accessor { pd: srq.pd, ..own.who };
+        let own = Taken { srqn: Some(srqn), ..own };
         let taken = match srq.kind {
             SrqKind::Xrc { cqn, user_index, .. } => {
                 Taken { counter: entry.index, cqn, user_index, who, ..own }

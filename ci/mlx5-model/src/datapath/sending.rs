@@ -133,6 +133,7 @@ impl Device {
                 sending.next += count;
                 sending.acknowledged = sending.next;
                 sending.sent = sending.sent.max(sending.next);
+                (sending.overdue, sending.deadline) = (0, None);
             }
             Some(Outcome::Wait(_)) => {}
             Some(outcome) => {
@@ -282,6 +283,8 @@ impl Device {
                 self.begin_again(qpn);
             }
             Reply::NotReady(code) if is_sent && !resting => {
+                // It was heard: what was lost before does not count any more.
+                sending.overdue = 0;
                 self.advance(qpn, place);
                 self.begin_again(qpn);
                 match self.not_ready(qpn, code) {
@@ -327,6 +330,7 @@ impl Device {
         sending.deadline = time.filter(|_| packets < sending.next).map(|time| now + time);
         let (over, deadline) = (packets == sending.packets, sending.deadline);
         qp.repeating.not_ready = 0;
+        qp.repeating.silent_since = None;
         if over {
             self.end_message(qpn, Outcome::Begun);
             return;

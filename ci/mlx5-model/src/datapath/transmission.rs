@@ -1,6 +1,6 @@
 //! Packets from port to port: what leaves, what the wire does with it, who gets it.
 
-use crate::{device::Device, hw::Service, mkey::Accessor, objects::GuestId, wire::Parcel};
+use crate::{device::Device, hw::Service, mkey::Accessor, objects::GuestId, qp::Life, wire::Parcel};
 
 use super::{
     packet::{Load, Packet, Reply, Request},
@@ -16,7 +16,7 @@ impl Device {
             self.guests[from].activity.packets_lost += 1;
             return;
         };
-        let life = self.objects.qps.get(packet.destination()).map_or(0, |qp| qp.life);
+        let life = self.objects.qps.get(packet.destination()).map_or(Life::default(), |qp| qp.life);
         let now = self.engine.now();
         let fate = self.engine.wire.send(now, Parcel { from, to, life, packet });
         let activity = &mut self.guests[from].activity;
@@ -38,7 +38,11 @@ impl Device {
             return true;
         }
         let destination = packet.destination();
-        let alive = self.objects.qps.owned(to, destination).is_ok_and(|qp| qp.life == life);
+        let life_now = self.objects.qps.owned(to, destination).map(|qp| qp.life);
+        let alive = life_now.is_ok_and(|now| match packet {
+            Packet::Answer { .. } => now.knows_answers_of(&life),
+            _ => now.knows_requests_of(&life),
+        });
         match packet {
             Packet::Request { head, payload } if alive => self.request_came(to, &head, &payload),
             Packet::Answer { qpn, psn, reply, payload } if alive => self.answered(qpn, psn, reply, &payload),
@@ -74,6 +78,11 @@ impl Device {
             Reply::NotAcknowledged(_) | Reply::NotReady(_) | Reply::Value(_) => request.psn,
             Reply::Acknowledged | Reply::Data | Reply::Silence | Reply::Failed(_) => return,
         };
+        self.send_answer(guest, request, psn, reply);
+    }
+
+    /// Sends an answer that has nothing with it.
+    pub(super) fn send_answer(&mut self, guest: GuestId, request: &Request, psn: u32, reply: Reply) {
         let answer = Packet::Answer { qpn: request.source, psn, reply, payload: Box::default() };
         self.transmit(guest, Some(request.guest), answer);
     }
