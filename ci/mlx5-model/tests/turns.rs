@@ -154,11 +154,11 @@ fn asking_a_silent_peer_again_has_its_price() {
     let begin = s.rig.device.engine.now();
     s.rig.device.engine.set_time(begin);
     s.rig.device.guests[0].port_up = false;
-    s.writers(64, &[remote(to), data(s.crumbs, 4000)]);
+    s.writers(16, &[remote(to), data(s.crumbs, 4000)]);
     for _ in 0..5 {
         assert!(
             s.turns()
-                > 64 * 4000 * DEPTH as usize / (BUDGET * STEPS_PER_REQUEST as usize + MAX_STEPS as usize)
+                > 16 * 4000 * DEPTH as usize / (BUDGET * STEPS_PER_REQUEST as usize + MAX_STEPS as usize)
         );
         let next = s.rig.device.engine.next_timer().unwrap();
         s.rig.device.engine.set_time(next);
