@@ -21,7 +21,7 @@ use crate::{
         EventType, QUEUE_ENTRY_BYTES, QpState, WqeSyndrome,
     },
     memory::GuestMemory,
-    objects::{GuestId, Object},
+    objects::{GuestId, Kind, Object},
 };
 
 /// Log of the most entries.
@@ -325,9 +325,7 @@ impl Device {
     pub fn destroy_cq(&mut self, guest: GuestId, input: &Input) -> Result<(), Refusal> {
         let cqn = input.object();
         self.objects.cqs.owned(guest, cqn)?;
-        if self.objects.qps.iter().any(|(_, qp)| qp.completes_in(cqn))
-            || self.objects.srqs.iter().any(|(_, srq)| srq.completes_in(cqn))
-        {
+        if self.objects.is_used(guest, Kind::Cq, cqn) {
             return Err(Refusal::in_use());
         }
         self.engine.forget_timer(cqn);

@@ -23,20 +23,7 @@ impl Device {
     /// DEALLOC_PD, DEALLOC_XRCD, DEALLOC_TRANSPORT_DOMAIN.
     pub fn dealloc_domain(&mut self, guest: GuestId, kind: Kind, input: &Input) -> Result<(), Refusal> {
         let number = input.object();
-        let o = &self.objects;
-        let used = match kind {
-            Kind::Pd => {
-                o.qps.iter().any(|(_, qp)| qp.pd == number)
-                    || o.srqs.iter().any(|(_, srq)| srq.pd == number)
-                    || o.mkeys.iter().any(|(_, mkey)| mkey.pd() == number)
-            }
-            Kind::Xrcd => {
-                o.qps.iter().any(|(_, qp)| qp.is_xrc_target() && qp.xrcd == number)
-                    || o.srqs.iter().any(|(_, srq)| srq.xrcd() == Some(number))
-            }
-            _ => false,
-        };
-        if used {
+        if self.objects.is_used(guest, kind, number) {
             return Err(Refusal::in_use());
         }
         self.objects.remove_domain(kind, guest, number)

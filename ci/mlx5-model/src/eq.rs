@@ -180,7 +180,7 @@ impl Device {
     /// DESTROY_EQ.
     pub fn destroy_eq(&mut self, guest: GuestId, input: &Input) -> Result<(), Refusal> {
         let eqn = input.object();
-        if self.objects.cqs.iter().any(|(_, cq)| cq.guest == guest && cq.eqn() == eqn) {
+        if self.objects.cqs.of(guest).any(|(_, cq)| cq.eqn() == eqn) {
             return Err(Refusal::in_use());
         }
         self.guests[guest].eqs.remove(&eqn).map(|_| ()).ok_or(Refusal::missing(Syndrome::NoSuchEq))

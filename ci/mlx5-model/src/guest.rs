@@ -10,7 +10,7 @@ use crate::{
     hw::EventType,
     interrupt::Interrupts,
     memory::GuestMemory,
-    objects::{GuestId, Kind},
+    objects::{GuestId, Kind, OwnNumbers},
     pci::ConfigSpace,
     registers::FIRST_UAR,
     report::Activity,
@@ -168,12 +168,8 @@ impl Guest {
     }
 
     /// The objects that are not in the common tables.
-    pub fn held(&self) -> impl Iterator<Item = (Kind, Vec<u32>)> {
-        [
-            (Kind::Uar, self.uars.iter().copied().collect::<Vec<_>>()),
-            (Kind::Eq, self.eqs.keys().copied().collect()),
-        ]
-        .into_iter()
-        .filter(|(_, numbers)| !numbers.is_empty())
+    pub fn held(&self) -> impl Iterator<Item = (Kind, OwnNumbers<'_>)> {
+        let uars: OwnNumbers = Box::new(self.uars.iter().copied());
+        [(Kind::Uar, uars), (Kind::Eq, Box::new(self.eqs.keys().copied()))].into_iter()
     }
 }

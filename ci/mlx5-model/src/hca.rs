@@ -13,7 +13,7 @@ use crate::{
     fields::{command_out, manage_pages_in, query_adapter_param_block, query_issi_out, set_issi_in},
     guest::Phase,
     hw::PAGE_BYTES,
-    objects::{GuestId, Kind},
+    objects::{GuestId, Kind, OwnNumbers},
     report::Held,
 };
 
@@ -72,20 +72,21 @@ impl Device {
         Ok(())
     }
 
-    /// The guest's objects, by kind and number.
+    fn numbers_held(&self, guest: GuestId) -> impl Iterator<Item = (Kind, OwnNumbers<'_>)> {
+        let members: OwnNumbers = Box::new(self.fabric.memberships(guest));
+        let others = self.guests[guest].held().chain([(Kind::MulticastMember, members)]);
+        self.objects.held(guest).chain(others)
+    }
+
+    /// The guest's objects, by kind and number: all of them, however many.
     pub fn objects_held(&self, guest: GuestId) -> BTreeMap<Kind, Vec<u32>> {
-        let mut held = self.objects.held(guest);
-        held.extend(self.guests[guest].held());
-        let members = self.fabric.memberships(guest).collect::<Vec<_>>();
-        if !members.is_empty() {
-            held.insert(Kind::MulticastMember, members);
-        }
-        held
+        let all = self.numbers_held(guest).map(|(kind, numbers)| (kind, numbers.collect::<Vec<_>>()));
+        all.filter(|(_, numbers)| !numbers.is_empty()).collect()
     }
 
     /// All that the guest holds.
     pub fn held(&self, guest: GuestId) -> Held {
-        Held::new(self.objects_held(guest), self.guests[guest].pages.len())
+        Held::new(self.numbers_held(guest), self.guests[guest].pages.len())
     }
 
     /// Ends everything of the guest's but its pages.
@@ -102,7 +103,7 @@ impl Device {
 
     /// TEARDOWN_HCA.
     pub fn teardown_hca(&mut self, guest: GuestId) -> Result<(), Refusal> {
-        let held = Held::new(self.objects_held(guest), 0);
+        let held = Held::new(self.numbers_held(guest), 0);
         if !held.objects.is_empty() {
             tracing::warn!("guest {}: TEARDOWN_HCA with objects: {held:?}", guest + 1);
         }

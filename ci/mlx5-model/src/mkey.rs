@@ -24,7 +24,7 @@ use crate::{
     device::Device,
     fields::mkc,
     hw::{ANY_QPN, AccessMode, PAGE_BYTES, PAGE_SHIFT},
-    objects::{GuestId, Object, Table},
+    objects::{GuestId, Kind, Object, Table, Uses},
 };
 
 /// Where CREATE_MKEY and QUERY_MKEY have the context and the page list.
@@ -132,8 +132,11 @@ impl Object for MemoryKey {
     }
 
     fn listed_pages(&self) -> usize {
-        // An entry of a list of keys takes as much as two addresses.
-        self.pages.len() + self.keys.len() / size_of::<u64>()
+        self.pages.len() + self.keys.counts_as(0)
+    }
+
+    fn uses(&self) -> Uses {
+        [Some((Kind::Pd, self.pd())), None, None, None]
     }
 }
 
@@ -410,7 +413,7 @@ pub mod tests {
     }
 
     #[test]
-    fn page_lists_have_a_common_limit() {
+    fn page_lists_have_a_limit_for_each_guest() {
         let mut o = Objects::default();
         let list = vec![0; 1 << 22];
         let mut keys = Vec::new();
@@ -419,9 +422,11 @@ pub mod tests {
                 Ok(n) => keys.push(n),
                 Err(refusal) => break refusal,
             }
-            assert!(keys.len() <= 16);
+            assert!(keys.len() <= 2);
         };
-        assert_eq!((refused.syndrome, keys.len()), (Syndrome::TooManyObjects, 16));
+        assert_eq!((refused.syndrome, keys.len()), (Syndrome::TooManyObjects, 2));
+        let others = MemoryKey { guest: 1, ..key(7, 0, 8, &list).unwrap() };
+        o.insert(others).expect("another guest has a share of its own");
         o.remove::<MemoryKey>(0, keys[0]).unwrap();
         o.insert(key(7, 0, 8, &list).unwrap()).unwrap();
         o.clear(0);

@@ -1,7 +1,9 @@
 //! The objects of all guests. Numbers are unique among all of them and all kinds, so that a number can never be
 //! mistaken for another object's, and are taken round robin, so that a stale one stays stale for long.
+//!
+//! Each guest has a share of its own of whatever has a limit, and nothing takes longer because of others' objects.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
 
@@ -21,15 +23,15 @@ const FIRST_NUMBER: u32 = 0x40;
 /// Highest number: fields have 24 bits, and all ones means "any".
 const LAST_NUMBER: u32 = 0xff_fffe;
 
-/// Log of the most objects of most kinds.
-pub const LOG_MAX_OBJECTS: u32 = 16;
-/// Log of the most memory keys.
-pub const LOG_MAX_MKEYS: u32 = 20;
-/// The most page addresses that all objects together may list: what a guest can make the model allocate.
-const MAX_LISTED_PAGES: usize = 1 << 26;
+/// Log of the most objects of most kinds that a guest can have.
+pub const LOG_MAX_OBJECTS: u32 = 13;
+/// Log of the most memory keys that it can have.
+pub const LOG_MAX_MKEYS: u32 = 17;
+/// The most page addresses that a guest's objects together may list: what it can make the model allocate.
+const MAX_LISTED_PAGES: usize = 1 << 23;
 
 /// Kind of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Page of doorbells.
@@ -65,7 +67,18 @@ pub trait Object {
     fn listed_pages(&self) -> usize {
         0
     }
+
+    /// What it uses of its guest's: that cannot end before it.
+    fn uses(&self) -> Uses {
+        [None; 4]
+    }
 }
+
+/// Kinds and numbers of what an object uses.
+pub type Uses = [Option<(Kind, u32)>; 4];
+
+/// Numbers of a guest's objects of a kind, the lowest first.
+pub type OwnNumbers<'a> = Box<dyn Iterator<Item = u32> + 'a>;
 
 /// An object that is nothing but its number.
 #[derive(Clone, Copy, Debug)]
@@ -80,11 +93,44 @@ impl Object for Domain {
     }
 }
 
+/// What a guest has of what is limited or counted.
+#[derive(Debug, Default)]
+struct Share {
+    listed_pages: usize,
+    /// How many of its objects use each one.
+    users: HashMap<(Kind, u32), usize>,
+}
+
+impl Share {
+    fn note_uses(&mut self, object: &impl Object) {
+        for used in object.uses().into_iter().flatten() {
+            *self.users.entry(used).or_default() += 1;
+        }
+    }
+
+    fn forget_uses(&mut self, object: &impl Object) {
+        for used in object.uses().into_iter().flatten() {
+            if let Some(count) = self.users.get_mut(&used) {
+                *count -= 1;
+                if *count == 0 {
+                    self.users.remove(&used);
+                }
+            }
+        }
+    }
+}
+
 /// The numbers in use.
 #[derive(Debug)]
 struct Numbers {
     next: u32,
     used: HashSet<u32>,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self { next: FIRST_NUMBER, used: HashSet::new() }
+    }
 }
 
 impl Numbers {
@@ -105,13 +151,15 @@ impl Numbers {
 pub struct Table<T> {
     kind: Kind,
     missing: Syndrome,
+    /// How many each guest can have.
     limit: usize,
     items: HashMap<u32, T>,
+    own: BTreeMap<GuestId, BTreeSet<u32>>,
 }
 
 impl<T: Object> Table<T> {
     fn new(kind: Kind, missing: Syndrome, log_limit: u32) -> Self {
-        Self { kind, missing, limit: 1 << log_limit, items: HashMap::new() }
+        Self { kind, missing, limit: 1 << log_limit, items: HashMap::new(), own: BTreeMap::new() }
     }
 
     /// The object, whoever's it is: for the data path.
@@ -139,20 +187,20 @@ impl<T: Object> Table<T> {
         self.items.iter().map(|(n, o)| (*n, o))
     }
 
-    /// All of them.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
-        self.items.iter_mut().map(|(n, o)| (*n, o))
+    /// Those of the guest, the lowest number first.
+    pub fn of(&self, guest: GuestId) -> impl Iterator<Item = (u32, &T)> {
+        self.numbers_of(guest).filter_map(|n| Some((n, self.items.get(&n)?)))
     }
 
-    fn numbers_of(&self, guest: GuestId) -> Vec<u32> {
-        self.numbers_where(guest, |_| true)
+    /// Does something to each of the guest's.
+    pub fn each_of(&mut self, guest: GuestId, mut act: impl FnMut(&mut T)) {
+        for n in self.own.get(&guest).into_iter().flatten() {
+            self.items.get_mut(n).into_iter().for_each(&mut act);
+        }
     }
 
-    fn numbers_where(&self, guest: GuestId, which: impl Fn(&T) -> bool) -> Vec<u32> {
-        let own = self.iter().filter(|(_, o)| o.guest() == guest && which(o));
-        let mut v: Vec<u32> = own.map(|(n, _)| n).collect();
-        v.sort_unstable();
-        v
+    fn numbers_of(&self, guest: GuestId) -> OwnNumbers<'_> {
+        Box::new(self.own.get(&guest).into_iter().flatten().copied())
     }
 }
 
@@ -160,7 +208,7 @@ impl<T: Object> Table<T> {
 #[derive(Debug)]
 pub struct Objects {
     numbers: Numbers,
-    listed_pages: usize,
+    shares: BTreeMap<GuestId, Share>,
     /// Protection domains.
     pub pds: Table<Domain>,
     /// XRC domains.
@@ -197,8 +245,8 @@ stored!(MemoryKey => mkeys, CompletionQueue => cqs, SharedReceiveQueue => srqs, 
 impl Default for Objects {
     fn default() -> Self {
         Self {
-            numbers: Numbers { next: FIRST_NUMBER, used: HashSet::new() },
-            listed_pages: 0,
+            numbers: Numbers::default(),
+            shares: BTreeMap::new(),
             pds: Table::new(Kind::Pd, Syndrome::NoSuchPd, LOG_MAX_OBJECTS),
             xrcds: Table::new(Kind::Xrcd, Syndrome::NoSuchXrcd, LOG_MAX_OBJECTS),
             transport_domains: Table::new(
@@ -217,64 +265,85 @@ impl Default for Objects {
 impl Objects {
     fn insert_into<T: Object>(
         numbers: &mut Numbers,
+        share: &mut Share,
         table: &mut Table<T>,
         object: T,
     ) -> Result<u32, Refusal> {
-        if table.items.len() >= table.limit {
-            return Err(Refusal::new(Status::LimitExceeded, Syndrome::TooManyObjects));
+        let too_many = Refusal::new(Status::LimitExceeded, Syndrome::TooManyObjects);
+        let own = table.own.entry(object.guest()).or_default();
+        let listed_pages = share.listed_pages + object.listed_pages();
+        if own.len() >= table.limit || listed_pages > MAX_LISTED_PAGES {
+            return Err(too_many);
         }
+        share.listed_pages = listed_pages;
+        share.note_uses(&object);
         let n = numbers.take();
+        own.insert(n);
         table.items.insert(n, object);
         Ok(n)
     }
 
     fn remove_from<T: Object>(
         numbers: &mut Numbers,
+        share: &mut Share,
         table: &mut Table<T>,
         guest: GuestId,
         number: u32,
     ) -> Result<T, Refusal> {
         table.owned(guest, number)?;
         let object = table.items.remove(&number).ok_or(Refusal::missing(table.missing))?;
+        if let Some(own) = table.own.get_mut(&guest) {
+            own.remove(&number);
+        }
         numbers.used.remove(&number);
+        share.listed_pages -= object.listed_pages();
+        share.forget_uses(&object);
         Ok(object)
     }
 
     /// Keeps a new object and names it.
     pub fn insert<T: Stored>(&mut self, object: T) -> Result<u32, Refusal> {
-        let listed_pages = self.listed_pages + object.listed_pages();
-        if listed_pages > MAX_LISTED_PAGES {
-            return Err(Refusal::new(Status::LimitExceeded, Syndrome::TooManyObjects));
-        }
-        // The numbers are lent apart from the tables while the object goes in.
-        let mut numbers =
-            std::mem::replace(&mut self.numbers, Numbers { next: FIRST_NUMBER, used: HashSet::new() });
-        let result = Self::insert_into(&mut numbers, T::table(self), object);
-        self.numbers = numbers;
-        if result.is_ok() {
-            self.listed_pages = listed_pages;
-        }
+        // What is common is lent apart from the tables while the object goes in.
+        let (mut numbers, mut shares) = (std::mem::take(&mut self.numbers), std::mem::take(&mut self.shares));
+        let share = shares.entry(object.guest()).or_default();
+        let result = Self::insert_into(&mut numbers, share, T::table(self), object);
+        (self.numbers, self.shares) = (numbers, shares);
         result
     }
 
-    /// An object lists `after` page addresses where it listed `before`.
-    pub fn relist(&mut self, before: usize, after: usize) -> Result<(), Refusal> {
-        let listed_pages = self.listed_pages.saturating_sub(before) + after;
+    /// An object of the guest's lists `after` page addresses where it listed `before`.
+    pub fn relist(&mut self, guest: GuestId, before: usize, after: usize) -> Result<(), Refusal> {
+        let share = self.shares.entry(guest).or_default();
+        let listed_pages = share.listed_pages.saturating_sub(before) + after;
         if listed_pages > MAX_LISTED_PAGES {
             return Err(Refusal::new(Status::LimitExceeded, Syndrome::TooManyObjects));
         }
-        self.listed_pages = listed_pages;
+        share.listed_pages = listed_pages;
         Ok(())
+    }
+
+    /// Changes an object in a way that changes what it uses.
+    pub fn change<T: Stored, R>(&mut self, number: u32, change: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let mut shares = std::mem::take(&mut self.shares);
+        let object = T::table(self).get_mut(number);
+        let result = object.map(|object| {
+            let share = shares.entry(object.guest()).or_default();
+            share.forget_uses(object);
+            let result = change(object);
+            share.note_uses(object);
+            result
+        });
+        self.shares = shares;
+        result
     }
 
     /// Ends an object of the guest's.
     pub fn remove<T: Stored>(&mut self, guest: GuestId, number: u32) -> Result<T, Refusal> {
-        let table = T::table(self);
-        table.owned(guest, number)?;
-        let object = table.items.remove(&number).ok_or(Refusal::missing(table.missing))?;
-        self.numbers.used.remove(&number);
-        self.listed_pages -= object.listed_pages();
-        Ok(object)
+        let (mut numbers, mut shares) = (std::mem::take(&mut self.numbers), std::mem::take(&mut self.shares));
+        let share = shares.entry(guest).or_default();
+        let result = Self::remove_from(&mut numbers, share, T::table(self), guest, number);
+        (self.numbers, self.shares) = (numbers, shares);
+        result
     }
 
     /// Makes a domain of the kind.
@@ -284,7 +353,8 @@ impl Objects {
             Kind::TransportDomain => &mut self.transport_domains,
             _ => &mut self.pds,
         };
-        Self::insert_into(&mut self.numbers, table, Domain { guest })
+        let share = self.shares.entry(guest).or_default();
+        Self::insert_into(&mut self.numbers, share, table, Domain { guest })
     }
 
     /// Ends a domain of the kind.
@@ -294,7 +364,13 @@ impl Objects {
             Kind::TransportDomain => &mut self.transport_domains,
             _ => &mut self.pds,
         };
-        Self::remove_from(&mut self.numbers, table, guest, number).map(|_| ())
+        let share = self.shares.entry(guest).or_default();
+        Self::remove_from(&mut self.numbers, share, table, guest, number).map(|_| ())
+    }
+
+    /// Whether objects of the guest's use that one of its.
+    pub fn is_used(&self, guest: GuestId, kind: Kind, number: u32) -> bool {
+        self.shares.get(&guest).is_some_and(|share| share.users.contains_key(&(kind, number)))
     }
 
     /// Numbers in use, of all guests.
@@ -304,56 +380,48 @@ impl Objects {
 
     /// Page addresses that all objects together list.
     pub fn listed_pages(&self) -> usize {
-        self.listed_pages
+        self.shares.values().map(|share| share.listed_pages).sum()
     }
 
     /// Ends everything of the guest's.
     pub fn clear(&mut self, guest: GuestId) {
-        fn clear<T: Object>(
-            numbers: &mut Numbers,
-            listed_pages: &mut usize,
-            table: &mut Table<T>,
-            guest: GuestId,
-        ) {
-            table.items.retain(|n, o| {
-                let keep = o.guest() != guest;
-                if !keep {
-                    numbers.used.remove(n);
-                    *listed_pages -= o.listed_pages();
-                }
-                keep
-            });
+        fn clear<T>(numbers: &mut Numbers, table: &mut Table<T>, guest: GuestId) {
+            for n in table.own.remove(&guest).unwrap_or_default() {
+                table.items.remove(&n);
+                numbers.used.remove(&n);
+            }
         }
-        clear(&mut self.numbers, &mut self.listed_pages, &mut self.pds, guest);
-        clear(&mut self.numbers, &mut self.listed_pages, &mut self.xrcds, guest);
-        clear(&mut self.numbers, &mut self.listed_pages, &mut self.transport_domains, guest);
-        clear(&mut self.numbers, &mut self.listed_pages, &mut self.mkeys, guest);
-        clear(&mut self.numbers, &mut self.listed_pages, &mut self.cqs, guest);
-        clear(&mut self.numbers, &mut self.listed_pages, &mut self.srqs, guest);
-        clear(&mut self.numbers, &mut self.listed_pages, &mut self.qps, guest);
+        clear(&mut self.numbers, &mut self.pds, guest);
+        clear(&mut self.numbers, &mut self.xrcds, guest);
+        clear(&mut self.numbers, &mut self.transport_domains, guest);
+        clear(&mut self.numbers, &mut self.mkeys, guest);
+        clear(&mut self.numbers, &mut self.cqs, guest);
+        clear(&mut self.numbers, &mut self.srqs, guest);
+        clear(&mut self.numbers, &mut self.qps, guest);
+        self.shares.remove(&guest);
     }
 
-    /// What the guest has, by kind and number.
-    pub fn held(&self, guest: GuestId) -> BTreeMap<Kind, Vec<u32>> {
+    /// What the guest has, by kind and number, the lowest first.
+    pub fn held(&self, guest: GuestId) -> impl Iterator<Item = (Kind, OwnNumbers<'_>)> {
+        let keys = |free| self.mkeys.of(guest).filter(move |(_, key)| key.is_free() == free).map(|(n, _)| n);
         [
             (self.pds.kind, self.pds.numbers_of(guest)),
             (self.xrcds.kind, self.xrcds.numbers_of(guest)),
             (self.transport_domains.kind, self.transport_domains.numbers_of(guest)),
-            (self.mkeys.kind, self.mkeys.numbers_where(guest, |key| !key.is_free())),
-            (Kind::FreeMkey, self.mkeys.numbers_where(guest, MemoryKey::is_free)),
+            (self.mkeys.kind, Box::new(keys(false))),
+            (Kind::FreeMkey, Box::new(keys(true))),
             (self.cqs.kind, self.cqs.numbers_of(guest)),
             (self.srqs.kind, self.srqs.numbers_of(guest)),
             (self.qps.kind, self.qps.numbers_of(guest)),
         ]
         .into_iter()
-        .filter(|(_, numbers)| !numbers.is_empty())
-        .collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Held;
 
     #[test]
     fn numbers_are_unique_among_guests_and_kinds_and_not_reused_at_once() {
@@ -372,9 +440,10 @@ mod tests {
         assert_eq!(o.pds.owned(1, a).unwrap_err().syndrome, Syndrome::NoSuchPd);
         assert!(o.remove_domain(Kind::Pd, 1, a).is_err());
         o.clear(1);
-        assert_eq!(o.held(0)[&Kind::Pd], [a]);
+        let held = |o: &Objects| Held::new(o.held(0), 0).objects;
+        assert_eq!(held(&o)[&Kind::Pd], [a]);
         o.clear(0);
-        assert!(o.held(0).is_empty());
+        assert!(held(&o).is_empty());
     }
 
     #[test]
@@ -387,5 +456,8 @@ mod tests {
             o.insert_domain(Kind::Pd, 0).unwrap();
         }
         assert_eq!(o.insert_domain(Kind::Pd, 0).unwrap_err().status, Status::LimitExceeded);
+        o.insert_domain(Kind::Pd, 1).expect("another guest has a share of its own");
+        o.remove_domain(Kind::Pd, 0, FIRST_NUMBER).unwrap();
+        o.insert_domain(Kind::Pd, 0).unwrap();
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     fields::qpc,
     hw::{QpState, ReceiveQueueType, SEND_BLOCK_BYTES, Service},
     mkey::Accessor,
-    objects::{GuestId, Object},
+    objects::{GuestId, Kind, Object, Uses},
 };
 
 /// Log of the most entries (blocks) of a QP's queues and of an SRQ.
@@ -167,6 +167,17 @@ impl Object for QueuePair {
     fn listed_pages(&self) -> usize {
         self.buffer.pages()
     }
+
+    fn uses(&self) -> Uses {
+        let sends = self.send.as_ref().map(|_| (Kind::Cq, self.send_cqn));
+        let receives = self.receives().then_some((Kind::Cq, self.receive_cqn));
+        let from = match self.receive {
+            Receive::Shared(srqn) => Some((Kind::Srq, srqn)),
+            Receive::Named => Some((Kind::Xrcd, self.xrcd)),
+            _ => None,
+        };
+        [Some((Kind::Pd, self.pd)), sends, receives, from]
+    }
 }
 
 impl QueuePair {
@@ -238,11 +249,6 @@ impl QueuePair {
         matches!(self.receive, Receive::Named)
     }
 
-    /// Whether it keeps the CQ in use.
-    pub fn completes_in(&self, cqn: u32) -> bool {
-        self.send.is_some() && self.send_cqn == cqn || self.receives() && self.receive_cqn == cqn
-    }
-
     /// Whether it uses one of the CQs.
     pub fn completes_in_any(&self, cqns: &HashSet<u32>) -> bool {
         self.send.is_some() && cqns.contains(&self.send_cqn)
@@ -252,11 +258,6 @@ impl QueuePair {
     /// Whether receives complete in its own CQ.
     pub fn receives(&self) -> bool {
         matches!(self.receive, Receive::Own { .. } | Receive::Shared(_))
-    }
-
-    /// Whether it keeps the SRQ in use.
-    pub fn receives_from(&self, srqn: u32) -> bool {
-        matches!(self.receive, Receive::Shared(n) if n == srqn)
     }
 
     /// Whether it takes requests.

@@ -32,13 +32,20 @@ pub struct Held {
 
 impl Held {
     /// Those objects, of which only the first numbers are kept, and that many pages.
-    pub fn new(mut objects: BTreeMap<Kind, Vec<u32>>, pages: usize) -> Self {
-        let counts = objects.iter().map(|(kind, numbers)| (*kind, numbers.len())).collect();
-        for numbers in objects.values_mut() {
-            numbers.truncate(MAX_NUMBERS);
-            numbers.shrink_to_fit();
+    pub fn new<N: IntoIterator<Item = u32>>(
+        objects: impl IntoIterator<Item = (Kind, N)>,
+        pages: usize,
+    ) -> Self {
+        let mut held = Self { pages, ..Self::default() };
+        for (kind, numbers) in objects {
+            let mut numbers = numbers.into_iter();
+            let first: Vec<u32> = numbers.by_ref().take(MAX_NUMBERS).collect();
+            if !first.is_empty() {
+                held.counts.insert(kind, first.len() + numbers.count());
+                held.objects.insert(kind, first);
+            }
         }
-        Self { objects, counts, pages }
+        held
     }
 
     /// Nothing at all.

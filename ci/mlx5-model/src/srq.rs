@@ -16,7 +16,7 @@ use crate::{
     fields::{command_in, rmpc, srq_next, srqc, xrc_srqc},
     hw::SEGMENT_BYTES,
     memory::GuestMemory,
-    objects::{GuestId, Object, Objects},
+    objects::{GuestId, Kind, Object, Objects, Uses},
     qp::{LOG_MAX_QUEUE, LOG_MAX_STRIDE, MAX_RECEIVE_BYTES},
 };
 
@@ -92,6 +92,11 @@ impl Object for SharedReceiveQueue {
     fn listed_pages(&self) -> usize {
         self.buffer.pages()
     }
+
+    fn uses(&self) -> Uses {
+        let (xrcd, cqn) = (self.xrcd().map(|n| (Kind::Xrcd, n)), self.cqn().map(|n| (Kind::Cq, n)));
+        [Some((Kind::Pd, self.pd)), xrcd, cqn, None]
+    }
 }
 
 impl SharedReceiveQueue {
@@ -135,11 +140,6 @@ impl SharedReceiveQueue {
             SrqKind::Xrc { cqn, .. } => Some(cqn),
             _ => None,
         }
-    }
-
-    /// Whether it keeps the CQ in use.
-    pub fn completes_in(&self, number: u32) -> bool {
-        self.cqn() == Some(number)
     }
 
     /// Whether nothing is taken from it any more.
@@ -289,13 +289,13 @@ impl Shape {
 }
 
 impl Objects {
-    /// Puts the SRQs that complete in the CQs into error; says which were not before, and whose they are.
-    pub fn fail_srqs(&mut self, cqns: &HashSet<u32>) -> Vec<(u32, GuestId)> {
-        let uses = |srq: &SharedReceiveQueue| cqns.iter().any(|cqn| srq.completes_in(*cqn));
-        self.srqs
-            .iter_mut()
-            .filter_map(|(n, srq)| (uses(srq) && srq.die()).then_some((n, srq.guest)))
-            .collect()
+    /// Puts the guest's SRQs that complete in the CQs into error; says which were not before.
+    pub fn fail_srqs(&mut self, guest: GuestId, cqns: &HashSet<u32>) -> Vec<u32> {
+        let uses = |srq: &SharedReceiveQueue| srq.cqn().is_some_and(|cqn| cqns.contains(&cqn));
+        let mut srqns: Vec<u32> =
+            self.srqs.of(guest).filter(|(_, srq)| uses(srq)).map(|(srqn, _)| srqn).collect();
+        srqns.retain(|srqn| self.srqs.get_mut(*srqn).is_some_and(SharedReceiveQueue::die));
+        srqns
     }
 }
 
@@ -341,11 +341,11 @@ impl Device {
     pub fn destroy_srq(&mut self, guest: GuestId, input: &Input) -> Result<(), Refusal> {
         let srqn = input.object();
         self.objects.srqs.owned(guest, srqn)?;
-        if self.objects.qps.iter().any(|(_, qp)| qp.receives_from(srqn)) {
+        if self.objects.is_used(guest, Kind::Srq, srqn) {
             return Err(Refusal::in_use());
         }
         // Messages to it that have begun hold receives of it.
-        self.objects.qps.iter_mut().for_each(|(_, qp)| qp.answering.forget_srq(srqn));
+        self.objects.qps.each_of(guest, |qp| qp.answering.forget_srq(srqn));
         self.objects.remove::<SharedReceiveQueue>(guest, srqn).map(|_| ())
     }
 

@@ -141,10 +141,10 @@ impl Device {
         let cq = self.objects.cqs.owned(guest, input.object())?;
         let (log_size, buffer, context) = cq.resized(input)?;
         let (before, after) = (cq.listed_pages(), buffer.pages());
-        self.objects.relist(before, after)?;
+        self.objects.relist(guest, before, after)?;
         let cq = self.objects.cqs.owned_mut(guest, input.object())?;
         if let Err(refusal) = cq.leave(&self.guests[guest].memory, log_size) {
-            self.objects.relist(after, before)?;
+            self.objects.relist(guest, after, before)?;
             return Err(refusal);
         }
         cq.producer += 1;

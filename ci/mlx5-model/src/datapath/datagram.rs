@@ -186,11 +186,8 @@ impl Device {
             QP1 => Service::Gsi,
             _ => return self.objects.qps.owned(guest, qpn).ok().map(|_| qpn),
         };
-        self.objects
-            .qps
-            .iter()
-            .find(|(_, qp)| qp.guest == guest && qp.service == special && qp.answers())
-            .map(|(n, _)| n)
+        let mut own = self.objects.qps.of(guest);
+        own.find(|(_, qp)| qp.service == special && qp.answers()).map(|(n, _)| n)
     }
 
     fn deliver(&mut self, qpn: u32, datagram: &Datagram, payload: &[u8]) {

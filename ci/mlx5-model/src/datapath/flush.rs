@@ -1,6 +1,9 @@
 //! Queue pairs that fail, and what becomes of what is posted to them.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    time::Duration,
+};
 
 use crate::{
     cq::Completion,
@@ -8,6 +11,7 @@ use crate::{
     eq::Event,
     fields::cqe,
     hw::{CompletionOpcode, EventType, QpState, WqeSyndrome},
+    objects::GuestId,
     qp::Receive,
 };
 
@@ -57,13 +61,17 @@ impl Device {
 
     /// Fails the SRQs and QPs that use the completion queues: nothing that happens to them can be told any more.
     pub(super) fn fail_users(&mut self, cqns: &HashSet<u32>) {
-        for (srqn, guest) in self.objects.fail_srqs(cqns) {
-            self.guests[guest].raise_async(&Event::resource(EventType::SrqCatastrophic, srqn));
-        }
-        let users: Vec<u32> =
-            self.objects.qps.iter().filter(|(_, qp)| qp.completes_in_any(cqns)).map(|(n, _)| n).collect();
-        for qpn in users {
-            self.fail_qp(qpn, Some(EventType::WqCatastrophic));
+        let guests: BTreeSet<GuestId> =
+            cqns.iter().filter_map(|cqn| self.objects.cqs.get(*cqn)).map(|cq| cq.guest).collect();
+        for guest in guests {
+            for srqn in self.objects.fail_srqs(guest, cqns) {
+                self.guests[guest].raise_async(&Event::resource(EventType::SrqCatastrophic, srqn));
+            }
+            let own = self.objects.qps.of(guest);
+            let users: Vec<u32> = own.filter(|(_, qp)| qp.completes_in_any(cqns)).map(|(n, _)| n).collect();
+            for qpn in users {
+                self.fail_qp(qpn, Some(EventType::WqCatastrophic));
+            }
         }
     }
 

@@ -131,6 +131,7 @@ impl MemoryKey {
         if self.mode == AccessMode::PageList {
             let (first, entries) = (at / size_of::<u64>(), list.chunks_exact(size_of::<u64>()));
             if self.pages.len() < first + entries.len() {
+                self.pages.reserve_exact(first + entries.len() - self.pages.len());
                 self.pages.resize(first + entries.len(), 0);
             }
             for (page, entry) in self.pages[first..].iter_mut().zip(entries) {
@@ -143,7 +144,10 @@ impl MemoryKey {
 
     /// Page addresses, or what counts as such, that it lists with so many bytes of list.
     fn listed_with(&self, end: usize) -> usize {
-        (self.pages.len() + self.keys.len() / size_of::<u64>()).max(end / size_of::<u64>())
+        match self.mode {
+            AccessMode::PageList => self.pages.len().max(end / size_of::<u64>()),
+            _ => self.keys.counts_as(end),
+        }
     }
 
     fn apply(&mut self, change: &Change, at: usize) -> Result<(), Refusal> {
@@ -180,8 +184,8 @@ impl Objects {
         let at = at as usize;
         let before = key.listed_pages();
         let end = if change.list.is_empty() { 0 } else { at + change.list.len() };
-        self.relist(before, key.listed_with(end))?;
-        self.mkeys.get_mut(number).ok_or(refused)?.apply(change, at)
+        self.relist(change.who.guest, before, key.listed_with(end))?;
+        self.change(number, |key: &mut MemoryKey| key.apply(change, at)).ok_or(refused)?
     }
 }
 

@@ -40,15 +40,17 @@ pub struct KeyList {
 }
 
 impl KeyList {
-    /// Bytes that it has room for so far.
-    pub fn len(&self) -> usize {
-        self.raw.len()
+    /// As how many page addresses it counts, if it is written up to that byte.
+    pub fn counts_as(&self, end: usize) -> usize {
+        const WORDS: usize = (SEGMENT_BYTES + size_of::<Entry>()).div_ceil(size_of::<u64>());
+        self.raw.len().max(end).div_ceil(SEGMENT_BYTES) * WORDS
     }
 
     /// Writes entries from that byte on; what lies between the old end and there is zero.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         let end = at + bytes.len();
         if self.raw.len() < end {
+            self.raw.reserve_exact(end - self.raw.len());
             self.raw.resize(end, 0);
         }
         self.raw[at..end].copy_from_slice(bytes);
@@ -60,6 +62,7 @@ impl KeyList {
         let woven = weave::OPERATION.get(head) == WEAVE;
         let (skip, most) = if woven { (1, weave::ENTRIES.get(head) as usize) } else { (0, usize::MAX) };
         self.entries.clear();
+        self.entries.reserve_exact(self.raw.len() / SEGMENT_BYTES);
         let mut start = 0;
         for segment in self.raw.chunks_exact(SEGMENT_BYTES).skip(skip).take(most) {
             let (length, stride, key, address) = if woven {
@@ -123,7 +126,7 @@ mod tests {
     fn parts_follow_each_other() {
         let mut list = KeyList::default();
         list.write(0, &[entry(8, 1, 100), entry(0, 9, 9), entry(4, 2, 200), [0; 16]].concat());
-        assert_eq!((list.len(), list.covers()), (64, 12));
+        assert_eq!((list.raw.len(), list.covers()), (64, 12));
         assert_eq!(list.find(3, 100), Some(Part { key: 1, address: 103, length: 5 }));
         assert_eq!(list.find(8, 2), Some(Part { key: 2, address: 200, length: 2 }));
         assert_eq!(list.find(12, 1), None);
