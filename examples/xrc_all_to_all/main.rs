@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     match run(&options, &places) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("xrc_all_to_all: node {}: {failure}", options.node);
+            last_words(format!("xrc_all_to_all: node {}: {failure}", options.node));
             ExitCode::FAILURE
         }
     }
@@ -71,9 +71,23 @@ fn end_at(limit: Duration) {
     std::thread::spawn(move || {
         std::thread::sleep(limit);
         let doing = *DOING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        eprintln!("xrc_all_to_all: not done after {} s (--time-limit), while {doing}", limit.as_secs());
+        let limit = limit.as_secs();
+        last_words(format!("xrc_all_to_all: not done after {limit} s (--time-limit), while {doing}"));
         std::process::exit(1);
     });
+}
+
+/// How long it may take to say why it ends.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Says why it ends, if that can be said: a full disk is no reason not to end, nor is a pipe that nobody reads.
+fn last_words(text: String) {
+    let (said, done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = writeln!(std::io::stderr(), "{text}");
+        let _ = said.send(());
+    });
+    let _ = done.recv_timeout(LAST_WORDS);
 }
 
 fn run(options: &Options, places: &[(String, u16)]) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use clap::Parser;
 pub const MOST_NODES: u32 = 64;
 
 const AFTER_HELP: &str = "\
-Start it on every node, with the same -p and -s. Node n listens on TCP port <port> + n - 1, so several nodes can be \
+Start it on every node, with the same -p, -s and --nodes. Node n listens on TCP port <port> + n - 1, so several nodes can be \
 on one machine. In the lab's guests nothing needs to be said: NODE, NODES and SELF_ADDR are set there.
 
 Exit status: 0 when every message arrived as it should, 1 when one did not or the time was up, 2 when the command \
@@ -35,7 +35,7 @@ pub struct Options {
     #[arg(short, long, value_name = "port", default_value_t = 18515, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
 
-    /// Size of each message
+    /// Size of each message in bytes, 64 to 1048576
     #[arg(short, long, value_name = "size", default_value_t = 256,
           value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
     pub size: u32,
@@ -48,7 +48,7 @@ pub struct Options {
     #[arg(long, value_name = "n", env = "NODE", default_value_t = 1)]
     pub node: u32,
 
-    /// How many nodes there are
+    /// How many nodes there are, 1 to 64; the same on all of them
     #[arg(long, value_name = "count", env = "NODES", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NODES)))]
     pub nodes: u32,

@@ -2,7 +2,9 @@
 //! test, barriers around each part of it, bad news at any time.
 //!
 //! Only a server's wait for its client is without end, as in ib_send_lat: a
-//! person is on the other side of it. Every other wait has a limit.
+//! person is on the other side of it. Every other wait has a limit. Anybody may
+//! call while a server waits, so whoever calls and does not soon begin as the
+//! other side would is sent away ([`Peer::answer`]), and the next one is heard.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -13,12 +15,15 @@ use rdma_xrc::Mtu;
 
 use crate::wire::{HEADER_LEN, Header, Message, Settings, WireError};
 
-/// For how long a client goes on trying while nobody listens.
+/// For how long a client goes on trying while nobody listens or answers.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 /// Between two such tries.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// The longest wait for one message of the other side.
 const MESSAGE_PATIENCE: Duration = Duration::from_secs(30);
+/// The longest wait for the first message of a caller, who sends it as soon as
+/// it has called.
+const CALLER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What can go wrong between the two sides.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +52,26 @@ pub enum ExchangeError {
     Disagree { peer: SocketAddr, difference: String },
     #[error("{peer} gave up: {reason}")]
     GaveUp { peer: SocketAddr, reason: String },
+}
+
+impl ExchangeError {
+    /// Whether a caller of whom this is heard first may be anybody: it did not
+    /// begin as the other side does.
+    fn is_of_a_stranger(&self) -> bool {
+        match self {
+            ExchangeError::Accept(source) => {
+                // It had gone before it was answered.
+                matches!(source.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
+            }
+            ExchangeError::Broken { .. }
+            | ExchangeError::Closed { .. }
+            | ExchangeError::Silent { .. }
+            | ExchangeError::Refused { .. }
+            | ExchangeError::OutOfStep { .. }
+            | ExchangeError::GaveUp { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 /// The other side.
@@ -86,6 +111,36 @@ impl Peer {
         Peer::over(stream, address).map_err(ExchangeError::Accept)
     }
 
+    /// Wait for a caller whose first message `hear`s well. Strangers are told
+    /// why they are not heard, as is the user, and sent away.
+    pub fn answer<T>(
+        listener: &TcpListener,
+        mut hear: impl FnMut(&mut Peer) -> Result<T, ExchangeError>,
+    ) -> Result<(Peer, T), ExchangeError> {
+        loop {
+            let heard = Peer::accept(listener).and_then(|mut peer| {
+                let patience = std::mem::replace(&mut peer.patience, CALLER_PATIENCE);
+                match hear(&mut peer) {
+                    Ok(heard) => {
+                        peer.patience = patience;
+                        Ok((peer, heard))
+                    }
+                    Err(error) => {
+                        peer.give_up(&error.to_string());
+                        Err(error)
+                    }
+                }
+            });
+            match heard {
+                Err(stranger) if stranger.is_of_a_stranger() => {
+                    // Where nobody can be told, it goes on all the same.
+                    let _ = writeln!(io::stderr(), "a caller is sent away: {stranger}");
+                }
+                heard => return heard,
+            }
+        }
+    }
+
     /// Call a server, which may not be up yet.
     pub fn connect(host: &str, port: u16) -> Result<Peer, ExchangeError> {
         Peer::connect_within(host, port, CONNECT_PATIENCE)
@@ -108,9 +163,12 @@ impl Peer {
                     Err(error) => last = error,
                 }
             }
-            // "Refused" is what a machine says on which the server is not up
-            // yet; anything else won't mend itself.
-            let may_come_up = last.kind() == io::ErrorKind::ConnectionRefused;
+            // What a machine says on which the server is not up yet, and what is
+            // met where the machine itself is not; anything else won't mend itself.
+            let may_come_up = matches!(
+                last.kind(),
+                io::ErrorKind::ConnectionRefused | io::ErrorKind::HostUnreachable | io::ErrorKind::TimedOut
+            );
             if !may_come_up || Instant::now() + CONNECT_PAUSE >= deadline {
                 return Err(failed(last));
             }
@@ -124,6 +182,13 @@ impl Peer {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(MESSAGE_PATIENCE))?;
         Ok(Peer { stream, address, patience: MESSAGE_PATIENCE })
+    }
+
+    /// What the other side said makes no sense where only the caller knows what does.
+    #[allow(dead_code)] // For xrc_all_to_all, whose nodes say more than endpoints.
+    pub fn refuse(&self, what: &'static str, why: String) -> ExchangeError {
+        let source = WireError::Payload { what, why };
+        ExchangeError::Refused { peer: self.address, source }
     }
 
     /// Compare what both users asked for; gives the MTU that one of them wants.
@@ -345,6 +410,35 @@ mod tests {
         stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sends");
         let text = server.agree(SETTINGS).expect_err("not our protocol").to_string();
         assert!(text.contains("does not speak these programs' protocol (it began with \"GET \")"), "{text}");
+    }
+
+    /// One who sends other bytes, one who says nothing, one who calls and goes:
+    /// none of them is the client, nor ends the wait for it.
+    #[test]
+    fn a_server_outlives_its_strangers() {
+        let (listener, port) = listener();
+        let call = || TcpStream::connect(("127.0.0.1", port)).expect("connects");
+        let mut garbage = call();
+        garbage.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sends");
+        let _silent = call();
+        drop(call());
+        let mut client = Peer::connect("127.0.0.1", port).expect("connects");
+        let there = thread::spawn(move || client.agree(SETTINGS));
+        let (server, mtu) = Peer::answer(&listener, |peer| peer.agree(SETTINGS)).expect("the client");
+        assert_eq!((mtu, server.patience), (None, MESSAGE_PATIENCE));
+        assert_eq!(there.join().expect("no panic").expect("agrees"), None);
+    }
+
+    /// A client that wants something else is no stranger: both users hear of it.
+    #[test]
+    fn a_client_that_disagrees_ends_the_wait() {
+        let (listener, port) = listener();
+        let mut client = Peer::connect("127.0.0.1", port).expect("connects");
+        let there = thread::spawn(move || client.agree(Settings { size: 64, ..SETTINGS }).map(drop));
+        let error = Peer::answer(&listener, |peer| peer.agree(SETTINGS)).map(drop);
+        assert!(matches!(error, Err(ExchangeError::Disagree { .. })), "{error:?}");
+        let there = there.join().expect("no panic");
+        assert!(matches!(there, Err(ExchangeError::Disagree { .. })), "{there:?}");
     }
 
     #[test]

@@ -58,15 +58,21 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<(), Failure> {
     let fabric = Fabric::open(options)?;
     let mut report = Report::new(BufWriter::new(io::stdout()), options.unsorted, options.histogram);
-    let mut peer = match &options.host {
-        Some(host) => Peer::connect(host, options.port)?,
+    let (mut peer, mtu) = match &options.host {
+        Some(host) => {
+            let mut peer = Peer::connect(host, options.port)?;
+            let mtu = peer.agree(options.settings());
+            (peer, mtu)
+        }
         None => {
             let listener = listen(options.port)?;
             report.waiting()?;
-            Peer::accept(&listener)?
+            let (peer, mtu) = Peer::answer(&listener, |peer| peer.agree(options.settings()))?;
+            (peer, Ok(mtu))
         }
     };
-    let result = test(options, &fabric, &mut peer, &mut report);
+    let result =
+        mtu.map_err(Failure::from).and_then(|mtu| test(options, &fabric, &mut peer, mtu, &mut report));
     if let Err(failure) = &result {
         peer.give_up(&failure.to_string());
     }
@@ -85,14 +91,14 @@ fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// All sizes, from comparing settings to the last row.
+/// All sizes, from making queues to the last row. `mtu` is what the two sides agreed on.
 fn test<W: Write>(
     options: &Options,
     fabric: &Fabric,
     peer: &mut Peer,
+    mtu: Option<Mtu>,
     report: &mut Report<W>,
 ) -> Result<(TestInfo, Vec<Summary>), Failure> {
-    let mtu = peer.agree(options.settings())?;
     let queues = fabric.create_queues(options, mtu)?;
     let local = queues.endpoint;
     let remote = Endpoint::from_bytes(&peer.swap_endpoints(&local.to_bytes())?)?;
