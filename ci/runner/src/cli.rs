@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::control::{Action, At, Faults};
@@ -55,7 +57,7 @@ pub struct Common {
     pub timeout: Option<u64>,
 
     /// Guests on one device model: their ports are on one InfiniBand fabric, and they share an Ethernet (run, shell,
-    /// demo; of each test it is known)
+    /// demo)
     #[arg(long, global = true, value_name = "N", default_value = "1",
           value_parser = clap::value_parser!(u8).range(1..=i64::from(MOST_NODES)))]
     pub guests: u8,
@@ -119,8 +121,8 @@ pub enum Verb {
         #[command(flatten)]
         faults: Faults,
         /// After S seconds of the command do what `ci/lab control …` would, such as '5 port down --node 1'; may be
-        /// given several times
-        #[arg(long = "at", value_name = "'S ACTION'")]
+        /// given several times. The answers of report and held are kept in the run's folder
+        #[arg(long = "at", value_name = "'S ACTION'", allow_hyphen_values = true)]
         at: Vec<At>,
         /// The command and its arguments, after --
         #[arg(last = true, required = true, value_name = "CMD")]
@@ -135,7 +137,7 @@ pub enum Verb {
     /// Ask a run for a fault or a report while it runs: from the host the latest one, in a guest the guest's own
     Control {
         /// The folder of the run, under target/lab/runs
-        #[arg(long, value_name = "DIR")]
+        #[arg(long, global = true, value_name = "DIR")]
         run: Option<PathBuf>,
         #[command(subcommand)]
         action: Action,
@@ -154,12 +156,51 @@ pub enum Verb {
 
 /// Reads the command line; ends the process for --help and for mistakes.
 pub fn parse() -> Cli {
-    let command = Cli::command().after_long_help(after_help()).after_help("See --help for all of it.");
-    let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let parsed = command(&line).try_get_matches_from(&line).and_then(|matches| {
+        fitting(&matches)?;
+        Cli::from_arg_matches(&matches)
+    });
     parsed.unwrap_or_else(|error| {
         let _ = error.print();
         std::process::exit(status(&error))
     })
+}
+
+/// The command line with these words. `control` starts no guest: what every other verb takes is not for it.
+fn command(line: &[OsString]) -> clap::Command {
+    let command = Cli::command().after_long_help(after_help()).after_help("See --help for all of it.");
+    let verb = line.iter().skip(1).filter_map(|word| command.find_subcommand(word)).next();
+    if verb.is_none_or(|verb| verb.get_name() != "control") {
+        return command;
+    }
+    let common = common();
+    command.mut_args(|arg| if common.contains(&arg.get_id().to_string()) { arg.global(false) } else { arg })
+}
+
+/// The names of the options of every verb.
+fn common() -> Vec<String> {
+    let options = Common::augment_args(clap::Command::new("common"));
+    options.get_arguments().map(|arg| arg.get_id().to_string()).collect()
+}
+
+/// An error if an option is given to a verb that has no use for it.
+fn fitting(matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+    let given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let wrong = |text: String| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
+    match matches.subcommand_name() {
+        Some("control") => match common().iter().find(|id| given(id)) {
+            Some(id) => wrong(format!(
+                "--{} is about starting guests: 'control' asks those that run",
+                id.replace('_', "-")
+            )),
+            None => Ok(()),
+        },
+        Some("test") if given("guests") => {
+            wrong("--guests is not for 'test': each test has as many guests as it needs".to_owned())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A mistake on the command line is a failure of the lab's: clap's own status might be that of a command in the guest.
@@ -232,6 +273,30 @@ mod tests {
             assert_eq!(cli.common.timeout, Some(7));
             assert!(matches!(cli.verb, Verb::Run { command, .. } if command == ["a"]));
         }
+    }
+
+    #[test]
+    fn each_option_where_it_means_something() {
+        let judged = |line: &str| {
+            let line: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            let matches = command(&line).try_get_matches_from(&line)?;
+            fitting(&matches).map(|()| matches)
+        };
+        for line in ["lab control --run x report", "lab control report --run x", "lab --guests 2 run -- a"] {
+            assert!(judged(line).is_ok(), "{line}");
+        }
+        let help = |line: &str| judged(line).unwrap_err().to_string();
+        assert!(help("lab --guests 2 control report").contains("about starting guests"));
+        assert!(help("lab control report --boot-timeout 3").contains("--boot-timeout"));
+        assert!(help("lab test --guests 2").contains("as many guests as it needs"));
+        assert!(judged("lab test control --kernel 6.12").is_ok());
+        for line in ["lab control --help", "lab control port --help"] {
+            let help = help(line);
+            assert!(!help.contains("--kernel") && help.contains("--run"), "{help}");
+        }
+        assert!(help("lab run --help").contains("--kernel"));
+        assert!(help("lab run --loss -1 -- a").contains("-1 is no probability"));
+        assert!(help("lab control port down --node -1").contains("-1 is not in 1..=8"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Variables that speak of the host: its sessions, sockets, terminals, temporary folders, network, open descriptors.
 const HOST_ONLY: [&str; 27] = [
@@ -85,6 +86,19 @@ pub fn for_guest(
     all
 }
 
+/// What has modprobe find the guest's modules, which are not where the machine's own would be, and leave the machine's
+/// own configuration alone. It takes the words of this variable apart as a shell would.
+pub fn modprobe_options(kernel_root: &Path) -> OsString {
+    let mut options = OsString::from("-C /dev/null -d ");
+    let root = kernel_root.as_os_str().as_bytes();
+    let quoted = root.iter().flat_map(|byte| match byte {
+        b' ' | b'\t' | b'\n' | b'"' | b'\'' | b'\\' => vec![b'\\', *byte],
+        byte => vec![*byte],
+    });
+    options.push(OsStr::from_bytes(&quoted.collect::<Vec<u8>>()));
+    options
+}
+
 fn with_root_folders(mut path: OsString) -> OsString {
     for folder in ["/usr/sbin", "/sbin"] {
         if !std::env::split_paths(&path).any(|known| known == std::path::Path::new(folder)) {
@@ -100,6 +114,13 @@ fn with_root_folders(mut path: OsString) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modprobe_finds_any_folder() {
+        for (root, words) in [("/a/b", "-C /dev/null -d /a/b"), ("/a b'c", "-C /dev/null -d /a\\ b\\'c")] {
+            assert_eq!(modprobe_options(Path::new(root)), *words);
+        }
+    }
     use std::os::unix::ffi::OsStringExt;
 
     fn guest(caller: &[(&str, &str)]) -> Vec<(OsString, OsString)> {

@@ -73,6 +73,9 @@ fn host(cli: Cli) -> Result<i32> {
     let verb = match cli.verb {
         // In a guest there is no clone to find.
         Verb::Control { run, action } => return control::control(&cli.project, run, &action),
+        _ if std::path::Path::new(control::GUEST_PATH).exists() => {
+            anyhow::bail!("in a guest only 'control' works; all else is done on the host")
+        }
         verb => verb,
     };
     let paths = paths::Paths::find(&cli.project)?;

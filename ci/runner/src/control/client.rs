@@ -1,7 +1,8 @@
 //! `ci/lab control`: asks a run for something, from the host or from within one of its guests.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, sleep};
@@ -21,6 +22,8 @@ use crate::{signals, socket};
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long another process of the guest may hold the port.
 const BUSY: Duration = Duration::from_secs(30);
+/// The link to the folder of the latest run.
+const LATEST: &str = "latest";
 /// The variable that names the port in the guest.
 const VARIABLE: &str = "RDMA_XRC_CONTROL";
 /// For what was refused.
@@ -34,7 +37,8 @@ pub fn control(project: &Path, run: Option<PathBuf>, action: &Action) -> Result<
     let port = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
     let answer = match (run, port) {
         (None, Some(port)) => ask_port(Path::new(&port), &request, &tag)?,
-        (run, _) => ask_run(&run.map_or_else(|| latest(project), Ok)?, &request)?,
+        (Some(run), _) => ask_run(connect(&run)?, &request)?,
+        (None, None) => ask_run(latest(project)?, &request)?,
     };
     if let Some(error) = answer["error"].as_str() {
         say(error);
@@ -47,14 +51,35 @@ pub fn control(project: &Path, run: Option<PathBuf>, action: &Action) -> Result<
     Ok(0)
 }
 
-fn latest(project: &Path) -> Result<PathBuf> {
-    Ok(Paths::find(project)?.lab.join("runs/latest"))
+/// The run in this folder, which must be on.
+fn connect(run: &Path) -> Result<UnixStream> {
+    // Why it can't be reached is of no use to anybody: there is no such folder, or nobody listens there.
+    socket::connect(run, SOCKET).ok().with_context(|| format!("no run is on in {}", run.display()))
 }
 
-fn ask_run(run: &Path, request: &Value) -> Result<Value> {
-    let mut stream = socket::connect(run, SOCKET).with_context(|| {
-        format!("no run is on in {}; --run names the folder of another one", run.display())
-    })?;
+/// The latest run if it is on, else the only one that is.
+fn latest(project: &Path) -> Result<UnixStream> {
+    let runs = Paths::find(project)?.lab.join("runs");
+    if let Ok(stream) = connect(&runs.join(LATEST)) {
+        return Ok(stream);
+    }
+    let folders = fs::read_dir(&runs).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let folders = folders.filter(|path| !path.ends_with(LATEST));
+    let mut on: Vec<_> =
+        folders.filter_map(|path| connect(&path).ok().map(|stream| (path, stream))).collect();
+    match on.pop() {
+        None => bail!("no run is on in {}", runs.display()),
+        Some((_, only)) if on.is_empty() => Ok(only),
+        Some(last) => {
+            on.push(last);
+            let mut names: Vec<_> = on.iter().map(|(path, _)| path.display().to_string()).collect();
+            names.sort();
+            bail!("the latest run is over; say with --run which of those that are on: {}", names.join(", "))
+        }
+    }
+}
+
+fn ask_run(mut stream: UnixStream, request: &Value) -> Result<Value> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(format!("{request}\n").as_bytes())?;
     let mut answer = String::new();
