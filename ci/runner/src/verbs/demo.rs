@@ -62,7 +62,12 @@ fn show(lab: &mut Lab, common: &Common) -> Result<i32> {
     }
 
     let flags = latency_flags(device).join(" ");
-    say(&format!("$ xrc_send_lat {flags} & xrc_send_lat {flags} $PEER_ADDR"));
+    if lab.count() == 1 {
+        say(&format!("$ xrc_send_lat {flags} & xrc_send_lat {flags} $PEER_ADDR"));
+    } else {
+        say(&format!("node 1$ xrc_send_lat {flags}"));
+        say(&format!("node 2$ xrc_send_lat {flags} $PEER_ADDR"));
+    }
     let longest = limit.unwrap_or(Duration::from_secs(u64::from(u32::MAX)));
     let log = lab.run.log("server.log")?;
     let endings = latency(lab, log, own(stdout())?, own(stderr())?, longest)?;
