@@ -190,6 +190,15 @@ fn targets_end_while_nobody_polls() {
     assert_eq!(pool.free(), pool.slots());
 }
 
+/// Sets a flag when it goes, so that nobody waits for a thread that has panicked.
+struct SetAtEnd<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Release);
+    }
+}
+
 /// The same for handles that opened a target.
 #[test]
 fn opened_handles_end_while_nobody_polls() {
@@ -204,14 +213,15 @@ fn opened_handles_end_while_nobody_polls() {
     let mut out = Vec::new();
     thread::scope(|scope| {
         scope.spawn(|| {
-            for round in 0..400 {
+            // Whether it gets to its end or panics.
+            let _done = SetAtEnd(&done);
+            for round in 0..20_000 {
                 let opened = domain.open_target(number).unwrap();
                 if round < DEPTH {
                     world.deliver_through(number.get(), srq, b"x", None);
                 }
                 drop(opened);
             }
-            done.store(true, std::sync::atomic::Ordering::Release);
         });
         scope.spawn(|| {
             while !done.load(std::sync::atomic::Ordering::Acquire) {
