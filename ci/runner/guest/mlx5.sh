@@ -6,10 +6,11 @@ root=$1
 self=$2
 rdma=$3
 carrier=$4
+ln -s "$root" /run/rdma-xrc-kernel
 
 load() {
-    # The host's own module configuration is about the host's hardware.
-    modprobe -C /dev/null -d "$root" -a "$@"
+    # MODPROBE_OPTIONS says that they are behind the link, and nothing of the host's own configuration.
+    modprobe -a "$@"
 }
 load mlx5_core ib_uverbs rdma_ucm ib_umad ib_ipoib mlx5_ib
 

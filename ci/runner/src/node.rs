@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
@@ -26,7 +26,6 @@ use crate::{link::Sink, signals, socket};
 pub struct Starting {
     pub node: Node,
     pub qemu: Process,
-    kernel_root: PathBuf,
 }
 
 /// A guest with an agent to talk to.
@@ -39,8 +38,6 @@ pub struct Guest {
     hello: Receiver<String>,
     /// The host's end of its control port, until somebody serves it.
     pub control: Option<UnixStream>,
-    /// The folder of its lib/modules.
-    kernel_root: PathBuf,
     /// Its kernel, once its agent has said so.
     pub release: Option<String>,
 }
@@ -63,8 +60,7 @@ impl Starting {
             hostname: format!("node{}", node.number),
         };
         initramfs::write(&run.file(&machine::initramfs(node)), &ground.kernel, config)?;
-        let kernel_root = ground.kernel.root.clone();
-        Ok(Starting { node, qemu: machine::start(ground, device, run, node)?, kernel_root })
+        Ok(Starting { node, qemu: machine::start(ground, device, run, node)? })
     }
 
     /// Waits until QEMU listens at both of its sockets, which it makes one after the other.
@@ -75,17 +71,8 @@ impl Starting {
             socket::connect(&run.path, &control).with_context(|| format!("connecting to {control}"))
         })?;
         let (link, hello) = self.retry(run, until, || Link::connect(&run.path, &agent, number))?;
-        let Starting { node, qemu, kernel_root } = self;
-        Ok(Guest {
-            node,
-            link,
-            qemu,
-            hangs: false,
-            hello,
-            release: None,
-            control: Some(control),
-            kernel_root,
-        })
+        let Starting { node, qemu } = self;
+        Ok(Guest { node, link, qemu, hangs: false, hello, release: None, control: Some(control) })
     }
 
     /// Tries until it works, QEMU has ended or it is too late.
@@ -128,7 +115,7 @@ impl Guest {
     /// What a command finds in its environment.
     fn environment(&self, device: Device, run: &RunDir) -> Vec<(OsString, OsString)> {
         let mut variables = device.variables(self.node, run);
-        variables.push(("MODPROBE_OPTIONS".to_owned(), environment::modprobe_options(&self.kernel_root)));
+        variables.push(("MODPROBE_OPTIONS".to_owned(), environment::MODPROBE_OPTIONS.into()));
         environment::for_guest(std::env::vars_os(), &variables)
     }
 
